@@ -41,8 +41,8 @@ struct Access: Sendable {
         }
     }
 
-    /// Returns the check that admits any signed-in driver. A complete request starts a task only if `respond` returns
-    /// work, or if the token needs a look-up.
+    /// Returns the check that admits any signed-in driver. A request that has arrived completely starts a task in only
+    /// two cases: `respond` returns work, or the token needs a look-up.
     ///
     /// - Parameters:
     ///   - admitsServices: whether tokens of the role `service` are admitted too. If false, they get 403.

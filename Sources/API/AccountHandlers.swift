@@ -27,8 +27,8 @@ struct AccountHandlers: Sendable {
                 let token = try await purchases.appAccountToken(of: caller, at: request.receivedAt)
                 return AccountResponses.user(user, appAccountToken: token)
             } catch {
-                // A client may repeat this request like any read. The first request stores the app account token, and
-                // every later request returns the stored token.
+                // Report a failed read, although the first request stores the app account token. A client may repeat
+                // the request, because every later request returns the stored token.
                 throw failures.problem(reading: error, request)
             }
         }

@@ -3,8 +3,8 @@
 //
 // The store enforces further limits: per phone number, per token and in total.
 //
-// The limit is usually checked before the credential. On a route that requires an access token, the token is checked
-// first if the content arrives after the head.
+// The limit is checked before the credential, with one exception. If the route requires an access token and the content
+// arrives after the head, the token is checked first.
 
 import HTTP1
 import HTTPServer

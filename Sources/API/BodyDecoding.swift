@@ -7,8 +7,8 @@ import JourneyModel
 
 package enum BodyDecoding {
     /// Returns the JSON text of a request, decompressed if necessary. Throws 413 if the decompressed body has more than
-    /// `Request.bodyBytesMax` bytes. A body that is too long as received never gets here, because the server refuses
-    /// it.
+    /// `Request.bodyBytesMax` bytes. If the body is too long before decompression, the server refuses the request
+    /// earlier.
     package static func json(_ request: Request) throws(ProblemResponse) -> [UInt8] {
         var byteCount = 0
         return try json(request, byteCount: &byteCount)

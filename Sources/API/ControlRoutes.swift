@@ -213,8 +213,8 @@ package struct ControlRoutes: Sendable {
         return Self.json { _ in }
     }
 
-    /// Refolds drivers for a short time, in the order of their row numbers, from the first row number above `after`.
-    /// Takes `{"database", "after", "since_ms", "correction"}`.
+    /// Refolds drivers in the order of their row numbers, from the first row number above `after`. Stops after
+    /// `refoldTime`. Takes `{"database", "after", "since_ms", "correction"}`.
     ///
     /// Returns `{"next", "failure"}` and the counts. `next` is the value of `after` for the next request, or null when
     /// all drivers are done. If a driver could not be refolded, `failure` is the reason.

@@ -141,8 +141,8 @@ final class EventHandlers: Sendable {
         return response
     }
 
-    /// Returns the response to an app that sent the right verification code. `outcome` belongs to an event that the
-    /// server made, because the request contains no event.
+    /// Returns the response to an app that sent the right verification code. The request contains no event, so the
+    /// server made one. `outcome` is the outcome of that event.
     func confirmationResponse(
         _ outcome: EventOutcome, of driver: DriverID, _ request: Request
     ) throws(ProblemResponse) -> Response {

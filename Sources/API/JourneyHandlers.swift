@@ -13,8 +13,8 @@ struct JourneyHandlers: Sendable {
     /// The default number of sessions on a page of `GET /native/sessions`. This many sessions fit on a phone's screen.
     static let sessionsDefault = 20
     static let sessionsMax = 100
-    /// A page is charged as one read, plus one read for each `sessionsPerRead` sessions on it. Reading a page of a
-    /// hundred sessions takes as long as fifteen median reads.
+    /// Reading a page of a hundred sessions takes about as long as ten median reads. Therefore a page is charged as one
+    /// read, plus one read for each `sessionsPerRead` sessions on it. docs/cost.md limits the time per charge.
     private static let sessionsPerRead = 25
     /// The maximum number of events in a response of `GET /native/sessions/{session_id}`. A whole session has a few
     /// dozen events of about 400 bytes each.

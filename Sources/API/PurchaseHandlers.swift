@@ -180,8 +180,8 @@ extension ProblemResponse {
 }
 
 extension DriverLimit {
-    /// Reading a hundred facts about a driver's purchases takes as long as fourteen median reads. Therefore a driver
-    /// with many facts is charged additional reads.
+    /// Reading a hundred facts about a driver's purchases takes about as long as thirteen median reads. Therefore a driver
+    /// with many facts is charged additional reads. docs/cost.md limits the time per charge.
     private static let factsPerRead = 25
 
     /// Charges one additional read for each `factsPerRead` facts. The request itself is already charged as one read.
@@ -194,7 +194,7 @@ extension DriverLimit {
 /// its notifications without decoding them.
 ///
 /// Three kinds of notifications count: forged data, data that Apple signed for another app, and bodies that cannot be
-/// decoded. Everyone who has bought something in any app can send data that Apple signed.
+/// decoded. Data for another app counts, because everyone who has bought something in any app can send such data.
 ///
 /// Accepted notifications do not count, because Apple sends many of them from a few addresses.
 struct RefusedNotificationLimit: Sendable {

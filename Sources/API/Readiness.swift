@@ -1,7 +1,7 @@
 // Checks whether the server is ready: the database accepts a test write, and no drain has begun.
 //
-// At most one test write is made per second. Requests in the second after a test write get its result. If the test
-// write hangs, a request waits at most `timeoutMilliseconds`.
+// At most one test write is made per second. For one second after a test write, requests get the result of that write.
+// If the test write hangs, a request waits at most `timeoutMilliseconds`.
 
 internal import Synchronization
 

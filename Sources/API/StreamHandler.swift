@@ -92,8 +92,8 @@ struct StreamHandler: Sendable {
                 }
             }
             defer { group.cancelAll() }
-            // A client that stops sending may have closed its socket, or may still receive. Only a write can tell, so
-            // the closure requests a heartbeat at once.
+            // A client that has closed its sending direction may still read, or may be gone. Only a write shows which
+            // is true. Therefore the closure requests a heartbeat at once.
             writer.whenClientEndsSending {
                 due.set()
                 stream.wake()

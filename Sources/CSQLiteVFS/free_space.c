@@ -16,7 +16,6 @@
 //
 // - Overflow pages and trunk pages of the freelist must not be changed. Their first four bytes are the number of the
 //   next page, or 0. In a b-tree page, these bytes are at least 2^25, because the first byte is the page's kind.
-//   0. A b-tree page begins with its kind, so its first four bytes, as a number, are 2^25 or more.
 //
 //   A page is changed only if its first four bytes are more than the number of pages in the file. Such bytes cannot be
 //   a page number. With pages of 4 KiB, every b-tree page of a file below 128 GiB meets this condition.

@@ -9,8 +9,8 @@
 // balance_nonroot). The truncation then visits all cached pages. With a cache of 48 MiB, this takes about 7 % of an
 // event's processor time.
 //
-// This layer records the highest page number. It ignores the number of the lock-byte page, because no page keeps that
-// number for long. If a truncation would only remove pages above the recorded number, the layer skips the truncation.
+// This layer records the highest page number in the cache. It ignores the number of the lock-byte page, because no page
+// keeps that number for long. A truncation above the recorded number would remove nothing, so the layer skips it.
 
 #include "CSQLiteVFS.h"
 

@@ -8,9 +8,9 @@
 //
 // - Before a sync, the layer writes the held frames. With synchronous=FULL, every commit syncs before other connections
 //   can see the commit. Other connections therefore see only frames that are on the disk.
-// - Without that sync, a commit becomes visible through the header of the WAL index, which has two copies in shared
-//   memory. Readers wait until both copies are equal. Between writing the copies, SQLite calls a barrier
-//   (walIndexWriteHdr), which writes the held frames.
+// - Without synchronous=FULL, readers see a commit when the two copies of the WAL index header in shared memory are
+//   equal. Between writing the two copies, SQLite calls a barrier (walIndexWriteHdr). In this call, the layer writes
+//   the held frames.
 // - Other connections never see the frames of an uncommitted transaction. Before the WAL's write lock is released, the
 //   layer writes the held frames. After the release, another connection may write at the same offset.
 // - Before a call that reads the file, its size or anything else about it, the layer writes the held frames.

@@ -15,8 +15,8 @@ static int channel[2] = {-1, -1};
 
 // The signal handler. Calls only write(2), which is async-signal-safe (signal-safety(7)).
 //
-// The pipe holds 65,536 unread signals, and a further signal would be lost. This does not happen, because the reading
-// thread only reads and handles signals.
+// The pipe holds up to 65,536 unread signals. If it were full, a further signal would be lost. The pipe never becomes
+// full, because the reading thread does nothing but read and handle signals.
 static void note(int number) {
     int saved = errno;
     unsigned char byte = (unsigned char)number;
@@ -83,8 +83,8 @@ static void hold_if_serving(int argc, char **argv, char **environment) {
 }
 
 // The dynamic linker calls hold_if_serving before the initializers of the libraries (System V ABI, "Initialization and
-// Termination Functions"). The initializers take tens of milliseconds on a busy machine. A signal in this time would
-// end the process.
+// Termination Functions"). Those initializers take tens of milliseconds on a busy machine. Without the early call, a
+// signal during the initializers would end the process.
 __attribute__((section(".preinit_array"), used)) static void (*const hold_early)(int, char **, char **) =
     hold_if_serving;
 #endif

@@ -12,12 +12,13 @@
 /// with the current time before each use.
 ///
 /// The type is public and inlinable, so that importing modules specialize it for their keys and values. The compiler
-/// does not specialize `package` declarations across modules. Calls would take three times as long.
+/// does not specialize `package` declarations across modules. Without specialization, calls would take three times as
+/// long.
 public struct TwoGenerationCache<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     @usableFromInline var young: [Key: Value] = [:]
     @usableFromInline var old: [Key: Value] = [:]
-    /// The time from which the age of the young generation is measured, in milliseconds. It is nil in a new cache and
-    /// after a rotation outside `expire(at:)`. The next call of `expire(at:)` sets it.
+    /// The time from which the age of the young generation is measured, in milliseconds. It is nil in a new cache, and
+    /// after a rotation that `expire(at:)` did not cause. The next call of `expire(at:)` sets it.
     @usableFromInline var youngSince: Int64?
     @usableFromInline let generationCountMax: Int
     @usableFromInline let ageMilliseconds: Int64
@@ -90,8 +91,9 @@ public struct TwoGenerationCache<Key: Hashable & Sendable, Value: Sendable>: Sen
             return
         }
         guard now - since >= ageMilliseconds else { return }
-        // If the last rotation was at least `2 * ageMilliseconds` ago, the young values have expired too. They were not
-        // used in the last `ageMilliseconds`. Before such a use, a call of this method would have rotated.
+        // If `since` is at least `2 * ageMilliseconds` ago, the young values have expired too. None of them was used in
+        // the last `ageMilliseconds`. A call of this method precedes each use, and such a recent call would have
+        // rotated.
         let exempt = old.filter { isExempt($0.value) }
         if now - since >= 2 * ageMilliseconds { young = young.filter { isExempt($0.value) } }
         rotate()

@@ -12,8 +12,8 @@ package protocol OperatorReader: Sendable {
     /// counts in the old state until the server stores the expiry.
     func driverCounts() async throws(StoreFailure) -> [JourneyState: Int]
 
-    /// Counts the events that were stored after event `id`, the `EventTallies.last` of the previous call. If `id` is
-    /// nil, counts the events that the server received since `start`.
+    /// Counts the events that were stored after the event with the id `id`. The caller passes the `EventTallies.last`
+    /// of the previous call. If `id` is nil, counts the events that the server received since `start`.
     ///
     /// If there are more events than one call may examine, `EventTallies.isWhole` is false.
     func tallies(after id: Int64?, since start: Moment) async throws(StoreFailure) -> EventTallies
@@ -151,8 +151,9 @@ package actor DashboardSnapshot {
     private func add(_ new: EventTallies, from first: Int64, now: Int64) {
         last = new.last
         if !new.isWhole {
-            // The missing events were stored before the counted events. Events may be missing in every minute up to the
-            // oldest counted minute. If nothing was counted, events may be missing up to now.
+            // `new` lacks some events, which were stored before the events that it counts. Up to the oldest counted
+            // minute, every minute may therefore lack events. If nothing was counted, every minute up to now may lack
+            // events.
             let oldest = new.tallies.map(\.minute).filter { $0 >= first }.min() ?? now
             incompleteMinute = max(incompleteMinute ?? oldest, oldest)
         }

@@ -98,8 +98,8 @@ package struct ExpiryScheduler: Sendable {
     /// The maximum time between two queries of the store. It is half a second, because an expiry must be stored within
     /// a second after the deadline.
     ///
-    /// The scheduler cannot sleep until the earliest deadline. In that time, the clock may be changed, or another
-    /// instance may store an earlier deadline.
+    /// The scheduler cannot simply sleep until the earliest deadline. While it sleeps, the clock may be changed, or
+    /// another instance may store an earlier deadline.
     package static let pauseMillisecondsMax: Int64 = 500
     /// The maximum number of drivers per call of the store. After a long outage, storing all due expiries in one call
     /// would delay new events.
@@ -178,8 +178,9 @@ package struct ExpiryScheduler: Sendable {
     /// Returns the time to wait in milliseconds: until 1 ms after the earliest deadline, but at most
     /// `pauseMillisecondsMax`. The millisecond is added because a deadline is due only after its time.
     ///
-    /// If a deadline from before the round is still there, returns `pauseMillisecondsMax`. A new attempt at once would
-    /// not help, because the driver must wait, for example for a refold.
+    /// If the earliest deadline is before `begun`, the round could not store its expiry, and the result is
+    /// `pauseMillisecondsMax`. An immediate new attempt would not help, because the expiry must wait, for example until
+    /// a refold ends.
     func pauseMilliseconds(afterRoundBegunAt begun: Moment) async throws(StoreFailure) -> Int64 {
         guard let earliest = try await store.earliestDeadline(), earliest >= begun else {
             return Self.pauseMillisecondsMax

@@ -1,7 +1,7 @@
 // The number of drivers in each state, for metrics and for the operator page. Counting reads every driver's row.
 //
-// After each count, even a failed one, no new count begins for twenty times its duration. Counting therefore uses one
-// connection of the store for at most a twentieth of the time.
+// After a count ends, even if it failed, the next count must wait twenty times as long as the count took. Counting
+// therefore uses one connection of the store for at most a twentieth of the time.
 //
 // Callers wait for a count for at most `patience`, and then get the previous numbers.
 

@@ -2,7 +2,7 @@
 // order of row numbers. The database stores the last row number that each consumer has processed.
 //
 // On SQLite, row numbers follow the order of commits. On PostgreSQL, "row number" means the event's position in the
-// feed, which follows the order of transaction numbers. In both orders, a consumer misses no committed event.
+// feed, which follows the order of transaction numbers. On both stores, a consumer misses no committed event.
 
 package import JourneyModel
 

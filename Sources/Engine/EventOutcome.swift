@@ -14,8 +14,8 @@ package enum EventOutcome: Hashable, Sendable {
     case driverNotFound
     /// The idempotency key is new, and the sender (a driver or a service) has used up the rate limit: 429.
     ///
-    /// The store itself returns this case only for a late event whose refold `RefoldCharging` does not permit. On
-    /// PostgreSQL, a long refold is charged, and this charge can use up the sender's limit.
+    /// The store itself returns this case only for a late event, if `RefoldCharging` does not permit the event's
+    /// refold. Large refolds are charged, so a sender's earlier refolds can use up the limit.
     case rateLimited
     /// The event is not stored, or it is unknown whether it is stored. `StoreFailure` says which.
     case failed(StoreFailure)

@@ -138,6 +138,7 @@ package enum StoreFailure: Error, Hashable, Sendable {
     /// The task was cancelled, so the caller no longer needs the result. The store did not fail.
     ///
     /// Only three kinds of work can be cancelled: a waiting read, a pause of background work, and the deletion of a
-    /// driver between two steps. UnfinishedErasures completes such a deletion.
+    /// driver. A deletion has several steps, and is cancelled only between two steps. UnfinishedErasures completes the
+    /// cancelled deletion.
     case cancelled
 }

@@ -258,13 +258,15 @@ package struct Ingest: Sendable {
     /// idempotency key. All other charged events are refunded, except an event whose commit failed.
     ///
     /// After a failed commit, the event may or may not be on disk, so it stays charged. If it is on disk, a repeat
-    /// costs nothing. If it is not, a repeat is stored and charged as follows.
+    /// costs nothing. If it is not on disk, the store stores the repeat, and the next rule applies.
     ///
-    /// If an earlier, charged request had the same idempotency key, the rate limiter admits the event without a charge.
-    /// If the store does not know the key, it stores the event. The event is then charged.
+    /// If an earlier request with the same idempotency key was charged, the rate limiter admits the event without a
+    /// charge. The store may not know the key, and then stores the event as new. In that case, this method charges the
+    /// event.
     ///
-    /// Without this charge, a driver could store events for free by sending each event twice with one key. The store
-    /// refuses the first request, which is refunded. The rate limiter admits the second request without a charge.
+    /// Without this charge, a driver could store events for free by sending each event twice with one key. While the
+    /// first request is charged, the rate limiter admits the second one without a charge. If the store then refuses the
+    /// first request, the first charge is refunded.
     ///
     /// - Returns: whether the event was refunded.
     private func settle(

@@ -22,11 +22,11 @@ package final class JourneyStreams: Sendable {
     package static let streamsPerDriverMax = 4
     /// The maximum number of streams of the process: a tenth of the connections that the server accepts by default.
     package static let streamsMax = 1000
-    /// From this age, a new stream of the same driver may replace a stream. A phone that changes networks leaves
-    /// connections behind that look alive for many minutes.
+    /// The age from which a stream may be replaced by a new stream of the same driver. When a phone changes networks,
+    /// it leaves old connections behind. These connections look alive for many minutes.
     package static let secureMilliseconds: Int64 = 60_000
-    /// The pause between two polls of the store. If an event is committed during a poll, only the following poll may
-    /// find it. A stream is therefore woken after at most this pause and two polls.
+    /// The pause between two polls of the store. If an event is committed during a poll, perhaps only the following
+    /// poll finds it. A stream is therefore woken at most two polls and one pause after the commit.
     static let pauseMilliseconds: Int64 = 100
 
     package enum Refusal: Error, Hashable, Sendable {
@@ -169,8 +169,8 @@ package final class JourneyStreams: Sendable {
     /// Wakes the streams of drivers whose refold has ended since the last call, in any process. No event is stored when
     /// a refold ends, so `wakeChanged` cannot notice the end.
     ///
-    /// A new stream's driver is checked at every call until the driver has no incomplete refold. The check that finds
-    /// no refold wakes the stream, even if there never was one.
+    /// Each call checks the drivers of new streams. When a check finds that a driver has no incomplete refold, it wakes
+    /// the driver's new streams, and later calls skip them. These streams are woken even if there was no refold.
     package func wakeRefolded() async throws(StoreFailure) {
         let drivers = state.withLock { Set($0.streams.values.lazy.filter(\.awaitsRefold).map(\.driver)) }
         guard !drivers.isEmpty else { return }
@@ -184,8 +184,8 @@ package final class JourneyStreams: Sendable {
         for continuation in continuations { continuation.yield() }
     }
 
-    /// Wakes the streams of drivers whose journey a correction of settings changed. A correction stores no event, so
-    /// `wakeChanged` cannot notice it. Returns the row number after which the next call continues.
+    /// Wakes the streams of drivers whose journeys were changed by a correction of settings. A correction stores no
+    /// event, so `wakeChanged` cannot notice it. Returns the row number after which the next call continues.
     package func wakeCorrected(after last: Int64?) async throws(StoreFailure) -> Int64 {
         let corrected = try await journeys.correctedJourneys(after: last)
         switch corrected.drivers {

@@ -35,14 +35,15 @@ package protocol JourneyReader: Sendable {
         after mark: Int64?, among drivers: Set<DriverID>
     ) async throws(StoreFailure) -> CommittedChanges
 
-    /// Returns those of `drivers` whose stored journey a refold will still replace (Refold.swift). On both stores, such
-    /// a journey was folded by another release with other rules.
+    /// Returns the drivers among `drivers` whose stored journey awaits a refold (Refold.swift). A journey awaits a
+    /// refold if another release folded it with other rules.
     ///
-    /// On SQLite, a journey also awaits a refold if a late event affects more events than one transaction may change.
+    /// On SQLite, a refold takes several transactions if it changes more events than one transaction may change. A
+    /// journey also awaits a refold while such a refold after a late event is incomplete.
     func driversAwaitingRefold(among drivers: Set<DriverID>) async throws(StoreFailure) -> Set<DriverID>
 
-    /// Returns the drivers whose journey a correction of settings changed, in any process. A store may leave out the
-    /// drivers that its `committedChanges` reports.
+    /// Returns the drivers whose journeys were changed by a correction of settings in any process. A store may leave
+    /// out the drivers that its `committedChanges` reports.
     ///
     /// The store has a list of these changes, and `id` is the last row that the previous call read. If `id` is nil,
     /// returns only the newest row number, and the drivers are `.any`.

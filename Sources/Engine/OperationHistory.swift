@@ -7,8 +7,9 @@ package import Logging
 /// The counts of one time step, by series. Series have fixed names, for example `event.applied`, `source.web`,
 /// `status.429` and `duration.2500`.
 ///
-/// The `duration` series are the buckets of a histogram. `duration.2500` counts the responses that took at most 2,500
-/// µs, but longer than the next lower bound. `duration.inf` counts the responses above the highest bound.
+/// The `duration` series are the buckets of a histogram, each named after its upper bound in µs. A response counts only
+/// in the lowest bucket that it fits: `duration.2500` has responses of at most 2,500 µs. `duration.inf` counts the
+/// responses above the highest bound.
 package struct HistoryStep: Hashable, Sendable {
     package var beginsAt: Moment
     package var counts: [String: Int]

@@ -20,8 +20,8 @@ package struct RecordedEvent: Hashable, Sendable {
     package var name: EventName
     /// The name as the client spelled it.
     package var spelling: String
-    /// Whether the event is before the driver's floor. Retention has deleted events before this time. An event below
-    /// the floor is therefore not folded again, and keeps the verdict of its last fold.
+    /// Whether the event is before the driver's floor. The floor is the time before which retention has deleted events.
+    /// An event below the floor is not folded again, and keeps the verdict of its last fold.
     ///
     /// An event that arrived below the floor has the verdict `none`. Below the floor, `before` equals `after`, because
     /// the journey before the event is unknown.
@@ -34,8 +34,8 @@ package struct RecordedEvent: Hashable, Sendable {
     package var metadata: String?
     package var settings: SettingsUsed
     package var verdict: Verdict
-    /// The journeys directly before and directly after the event. If a deadline passed before the event, the session in
-    /// `before` has ended, because its expiry is an earlier event.
+    /// The journeys directly before and directly after the event. If the session's deadline passed before the event,
+    /// the session in `before` has already ended. The expiry that ended it is an earlier event.
     package var before: Journey
     package var after: Journey
     /// The state before the event, as reported by the client.

@@ -26,8 +26,8 @@ package protocol JourneyRefolder: Sendable {
 package struct RefoldRequest: Hashable, Sendable {
     /// The row number of the last examined driver; 0 at the beginning.
     package var after: Int64
-    /// If set, drivers without an event received since this time are left out. Nil if `correction` is set, because a
-    /// correction has its own times.
+    /// If set, only drivers that have an event received at or after this time are refolded. Nil if `correction` is set,
+    /// because a correction has its own times.
     package var since: Moment?
     /// The row number of a correction of settings (`SettingsCorrection`). If set, only drivers whose events the
     /// correction changes are refolded. The refold of a driver begins with the first of these events.

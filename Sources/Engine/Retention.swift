@@ -47,8 +47,8 @@ package protocol RetentionStore: Sendable {
     func delete(sessions: ArraySlice<Int64>, openedBefore: Moment) async throws(StoreFailure) -> Int
 
     /// Examines the next `limit` sessions with row numbers above `number`. Returns those that were registered before
-    /// `before`, have no event and are named by no journey. Times after `now` are in the future
-    /// (`AgedNumbers.endsInFuture`).
+    /// `before`, have no event and are named by no journey. `AgedNumbers.endsInFuture` of the result compares the last
+    /// session's time with `now`.
     func unusedRegistrations(
         before: Moment, at now: Moment, after number: Int64, limit: Int
     ) async throws(StoreFailure) -> AgedNumbers
@@ -83,8 +83,8 @@ package struct AgedEvent: Hashable, Sendable {
 package struct AgedEventsRequest: Hashable, Sendable {
     /// The current time. Events are read in the order in which they were stored, until an event is too young.
     ///
-    /// An event received after `now` was stored while the server's clock was ahead. It does not end the reading,
-    /// because the events stored after it may be old.
+    /// If an event's receive time is after `now`, the server's clock was ahead when the event was stored. The reading
+    /// continues after such an event, because later events may be old enough.
     package var now: Moment
     package var receivedBefore: Moment
     /// All events up to this row number are forwarded to analytics, or need not be forwarded. An event with a higher
@@ -136,8 +136,8 @@ package struct AgedNumbers: Hashable, Sendable {
 }
 
 package struct RetentionService: Sendable {
-    /// The minimum of EVENT_RETENTION_DAYS. A phone that was offline for a week sends its events a week late. An event
-    /// below the driver's floor would have no effect on the driver's state.
+    /// The minimum of EVENT_RETENTION_DAYS. A phone that was offline for a week sends its events a week late. With
+    /// shorter retention, they could be below the driver's floor, and would not affect the driver's state.
     package static let daysMin = 7
     package static let daysMax = 36_500
     /// The minimum of AUDIT_RETENTION_DAYS. An intrusion is often found weeks later, and its audit entries must still
@@ -146,8 +146,8 @@ package struct RetentionService: Sendable {
     /// A registered session that has no event after this number of days is deleted. A phone keeps unsent events for a
     /// shorter time.
     package static let unusedRegistrationDays = 30
-    /// The additional days for which an event is kept if it is not forwarded yet. No event is therefore lost if
-    /// analytics is down for a week. Events that are never forwarded must not fill the disk.
+    /// The additional days for which an event is kept if it is not forwarded yet. Analytics can therefore be down for a
+    /// week without the loss of an event. The time is limited, because otherwise a longer outage could fill the disk.
     package static let unforwardedDays = 7
     static let roundPause = Duration.seconds(3600)
     /// The maximum number of rows per read, enough for all events of a typical drive. These events are neighbours in
@@ -173,8 +173,8 @@ package struct RetentionService: Sendable {
     private let deletedEvents: any CounterHandler
     private let deletedSessions: any CounterHandler
     private let deletedAuditLines: any CounterHandler
-    /// Registered sessions up to this row number were checked since the process started. A session that was kept needs
-    /// no second check, because it has had an event.
+    /// The row number up to which registered sessions were checked since the process started. They need no second
+    /// check: each session was either deleted, or kept because it has had an event.
     private let registrationsChecked = Place()
 
     /// - Parameters:

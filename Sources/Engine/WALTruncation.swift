@@ -21,8 +21,8 @@ package protocol TruncatableWAL: Sendable {
 }
 
 package struct WALTruncation: Sendable {
-    /// The time without a commit before a truncation begins. A truncation delays any commit that begins during it, for
-    /// as long as several commits take. After this pause, a commit is unlikely.
+    /// The time without a commit before a truncation begins. If a commit begins during a truncation, it is delayed by
+    /// the duration of several commits. After this time without a commit, a new commit is unlikely.
     static let quiet = Duration.seconds(10)
     /// A WAL of at most this size is not truncated. After a crash, the next start reads such a WAL in a few
     /// milliseconds.

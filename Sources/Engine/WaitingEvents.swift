@@ -1,7 +1,7 @@
 // The events of a batch that exceed the rate limit. They wait, because another event of the batch may be refunded. A
 // refunded event no longer counts against the rate limit.
 //
-// This file only manages the lines. Its caller calls the rate limiter and the store.
+// This file only manages the lines (queues) of waiting events. Its caller calls the rate limiter and the store.
 
 import RateLimiting
 
@@ -67,8 +67,8 @@ struct WaitingEvents {
     /// Takes the rate limiter's verdicts on the events that `take` returned. If an event is refused again, another
     /// request has used up the refund. The event then goes back to the front of its line.
     ///
-    /// Returns how many refunds are unused. If all events of a place are `.known`, none of them was charged, so the
-    /// refund of that place is unused. A place whose event is on disk had no refund.
+    /// Returns how many refunds are unused. `take` used one refund for each place, except for a place whose event is on
+    /// disk. If all events of a place are `.known`, none was charged, so that refund is unused.
     mutating func settle(_ verdicts: [Int: AdmissionDecision.Verdict]) -> [RateLimitClass: Int] {
         var open: [RateLimitClass: Int] = [:]
         for var place in taken.reversed() {

@@ -27,8 +27,8 @@
 // A response may also be encoded before the first request, or between two requests. The connection ends after such a
 // response.
 //
-// `nextEvent()` repeats `.responseDue` until the response is encoded. The split of the received bytes into reads
-// affects only the split of the content into `.body` events.
+// `nextEvent()` repeats `.responseDue` until the response is encoded. How the received bytes are split into reads
+// affects only how the content is split into `.body` events.
 
 /// Not copyable, because its buffers belong to one connection, and an accidental copy would take longer than serving a
 /// request.

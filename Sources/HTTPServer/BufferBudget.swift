@@ -90,13 +90,13 @@ package final class BufferBudget: Sendable {
     /// If no other output is unread, an output may be larger than `outputBytesMax`. Without this exception, a server
     /// with a small budget could never send a large response.
     ///
-    /// Returns the number of the reservation, which `giveOutput` needs. Returns nil and reserves nothing if the output
-    /// does not fit even without any other output.
+    /// Returns the number of the reservation, which `giveOutput` needs. If dropping all other unread output would not
+    /// make enough room, returns nil and reserves nothing.
     ///
     /// - Parameters:
-    ///   - number: the number of an earlier reservation for this output, which the new reservation replaces; nil if
-    ///     there is none. If the earlier reservation no longer exists, the connection is being closed, and the result
-    ///     is nil.
+    ///   - number: the number of this output's previous reservation; nil if there is none. The new reservation replaces
+    ///     the previous one. If the previous one no longer exists, the connection is being closed, and the result is
+    ///     nil.
     ///   - close: closes the connection of this output. It may be called on any thread.
     func takeOutput(
         _ count: Int, insteadOf number: UInt64?, close: @escaping @Sendable () -> Void

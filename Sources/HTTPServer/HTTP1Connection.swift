@@ -32,8 +32,8 @@ final class HTTP1Connection: @unchecked Sendable {
     private var isStalled = false
     /// The suspended writer of a stream. It resumes when the peer has taken the chunk that it wrote.
     private var chunkWriter: CheckedContinuation<TransportError?, Never>?
-    /// Numbers the waits of writers. The loop handles a cancellation later, when another wait may have begun. Each
-    /// cancellation therefore has the number of its wait, and has no effect on a later wait.
+    /// The number of the most recent wait of a writer. The loop handles a cancellation with a delay, when a later wait
+    /// may have begun. A cancellation therefore ends only the wait with its own number.
     private var chunkWaits: UInt64 = 0
     private var isWritingChunk = false
     /// Numbers the streams of this connection. Each writer stores the number of its stream. A handler that keeps its

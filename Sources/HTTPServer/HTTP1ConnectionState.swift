@@ -50,8 +50,8 @@ struct HTTP1ConnectionState: ~Copyable {
     /// the connection is first found idle during the drain.
     private var drainDeadline: Deadline?
 
-    /// After this many responses in a row without a task, the loop's other connections run. Making this many responses
-    /// takes less than half a millisecond.
+    /// After this many responses in a row that needed no task, the loop's other connections run. Making this many
+    /// responses takes less than half a millisecond.
     private static let responsesInRowMax = 64
     /// After this number of reads in a row, the loop's other connections run.
     private static let readsMax = 8
@@ -195,7 +195,7 @@ struct HTTP1ConnectionState: ~Copyable {
         }
         if count > held {
             // Count the new capacity in the budget before allocating it. The capacity is doubled, so that the content
-            // is rarely copied. It never exceeds what the rest of the content can need.
+            // is rarely copied. The new capacity never exceeds the maximum length of the content.
             let capacity = max(count, min(2 * held, count + http.contentBytesLeftMax))
             guard hold(heldBytes + capacity - held) else { return shed() }
             exchange?.request.body.reserveCapacity(capacity)
@@ -245,8 +245,8 @@ struct HTTP1ConnectionState: ~Copyable {
 
     /// If the client waits for 100 (Continue), encodes 100 and returns false.
     ///
-    /// If the request is already refused, encodes the final response instead (RFC 9110 section 10.1.1), and returns
-    /// true. The body is then not read.
+    /// If the client waits but the request is already refused, encodes the final response instead of 100 (RFC 9110
+    /// section 10.1.1). Then returns true, and the body is not read.
     private mutating func respondsInsteadOfReading() -> Bool {
         guard http.isContinueDue else { return false }
         if exchange?.isRefused == true {
@@ -278,8 +278,8 @@ struct HTTP1ConnectionState: ~Copyable {
     /// Refuses a request that did not arrive in time. A GET, HEAD or OPTIONS request gets 408. Any other request gets
     /// 503, because it may carry an event.
     ///
-    /// The app versions in use discard an event after 408, as after every 4xx status except three
-    /// (docs/decisions/late-requests.md).
+    /// The app versions in use discard an event if the response is 408 (docs/decisions/late-requests.md). They discard
+    /// it after every 4xx status except 401, 403 and 429.
     private mutating func refuseLateRequest() {
         let detail = "The request did not arrive in time. Send it again."
         if http.isSafeRequest {

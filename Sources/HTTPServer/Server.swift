@@ -53,8 +53,8 @@ package final class Server: Sendable {
                 connectionsPerAddressMax: configuration.connectionsPerAddressMax))
     }
 
-    /// Listens on every configured address and begins to serve. Returns the addresses; for port 0, with the port that
-    /// the system chose. Must be called only once.
+    /// Listens on every configured address, begins to serve, and returns the addresses. If a configured port is 0, the
+    /// returned address has the port that the system chose. Must be called only once.
     ///
     /// If the server cannot listen on one of the addresses, throws `CannotListen` and listens on none.
     package func start() async throws -> [SocketAddress] {

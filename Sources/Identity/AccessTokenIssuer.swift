@@ -16,9 +16,9 @@ package struct AccessTokenIssuer: Sendable {
         self.scope = scope
     }
 
-    /// Returns a compact JWT for `driver`, valid from `now` (seconds since 1970) for `ttlSeconds`. Without `sid`, the
-    /// token belongs to no sign-in session and cannot be revoked by ending one. Verifiers then treat the token like one
-    /// from another service.
+    /// Returns a compact JWT for `driver`, valid from `now` (seconds since 1970) for `ttlSeconds`. If `sid` is nil, the
+    /// token belongs to no sign-in session, so the end of a session never revokes it. Verifiers treat such a token like
+    /// one from another service.
     ///
     /// Throws `claims` if a verifier would reject the driver's id, the `sid` or the role. Also throws `claims` if
     /// `ttlSeconds` is not positive, or if the expiry does not fit an Int64.

@@ -178,8 +178,8 @@ package final class AccessTokenVerifier: TokenVerifier {
     }
 
     /// Returns whether the token has three non-empty parts in base64url without padding (RFC 7515, section 7.1). This
-    /// is checked here, because Foundation's decoder is more lenient, and JWTKit treats a part that it cannot decode as
-    /// empty.
+    /// is checked here, because Foundation's decoder is more lenient. JWTKit also treats an undecodable part as an
+    /// empty part.
     static func isCompactForm(_ token: String) -> Bool {
         var dots = 0
         var partLength = 0

@@ -97,8 +97,8 @@ package enum ServerClocks {
     /// The maximum difference between two of these clocks, in milliseconds.
     package static let differenceMillisecondsMax: Int64 = 60_000
 
-    /// Returns the latest time that any server with the same database can have stored by `now`. If a stored time is
-    /// later, a clock was set back. Callers ignore such a time, and do not wait for it.
+    /// Returns the highest clock reading that any server with the same database can have stored by `now`. If a stored
+    /// time is later, a clock was set back. Callers ignore such a time, and do not wait for it.
     package static func latest(at now: Moment) -> Moment { now.advanced(byMilliseconds: differenceMillisecondsMax) }
 }
 
@@ -145,9 +145,9 @@ package struct StoredCode: Hashable, Sendable {
 
 /// The numbers of wrong guesses so far. They decide whether an address may guess once more at a phone number's code.
 package struct GuessCounts: Hashable, Sendable {
-    /// Wrong guesses from this address at the code that it requested itself. Nil if the address requested no code for
-    /// this phone number within twice the lifetime of a code. If nil, the limits of `others`, `othersInNetwork` and
-    /// `network` apply.
+    /// Wrong guesses from this address at its own code, which it requested for this phone number. Nil if the address
+    /// requested no such code within twice the lifetime of a code. In that case, the limits of `others`,
+    /// `othersInNetwork` and `network` apply.
     package var own: Int?
     /// Wrong guesses within a day at codes of this phone number, from addresses that had requested a code.
     package var ownOfNumber: Int
@@ -211,9 +211,9 @@ package enum CodeRule: String, Hashable, Sendable {
 
     package static let lifetimeSeconds = 600
 
-    /// - Parameter stored: the codes that the guess may match; empty if no code was sent or the code was used. The
-    ///   comparison always takes as long as with two codes. The response time therefore does not reveal whether there
-    ///   are codes.
+    /// - Parameter stored: the codes that the guess may match; empty if no code was sent or the code was used. If there
+    ///   are fewer than two codes, dummy codes are compared in their place. The response time therefore does not reveal
+    ///   whether there are codes.
     package static func judge(
         _ stored: [StoredCode], guess digest: [UInt8], isAllowed: Bool, at now: Moment
     ) -> CodeRule {
@@ -269,8 +269,8 @@ package struct CodeSendLimits: Hashable, Sendable {
     /// Returns the seconds until one more code may be sent, or nil if it may be sent now.
     ///
     /// - Parameter limitingSendTimes: one element for each limit that applies to all phone numbers. For a limit of n
-    ///   codes, it is the time of the n-th most recent send in the window. It is nil if there were fewer sends, or if n
-    ///   is 0.
+    ///   codes, the element is the time of the n-th most recent send in the window. The element is nil if the window
+    ///   has fewer than n sends, or if n is 0.
     package static func retryAfterSeconds(_ limitingSendTimes: [Moment?], at now: Moment) -> Int64? {
         let milliseconds = limitingSendTimes.compactMap { $0 }
             .map { windowMilliseconds - now.milliseconds(since: $0) }.max()

@@ -1,7 +1,7 @@
 // The ports by which the account services use the store. Random values and the time are parameters.
 //
-// Each method that changes data runs one transaction, except `completeErasures`, and returns after the change is on
-// disk. The transaction applies the rules in AccountRules.swift to the rows that it reads.
+// Each method that changes data returns after the change is on disk. Except for `completeErasures`, each such method
+// runs one transaction. The transaction applies the rules in AccountRules.swift to the rows that it reads.
 //
 // Some rejections change rows: a wrong guess is counted, and the reuse of a refresh token ends the token's session.
 // Such a rejection is an outcome and not an error, because an error would roll the changes back.

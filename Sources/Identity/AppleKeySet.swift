@@ -67,14 +67,14 @@ package actor AppleKeySet {
         if flight == nil, let seconds = secondsToWait(hasKeys: hadKeys, at: now) {
             throw refusal(hasKeys: hadKeys, retryAfterSeconds: seconds)
         }
-        // Set `lastSearch` before the wait too. Otherwise a caller would fetch again if it arrives after the fetch has
-        // ended and before this caller has resumed.
+        // Set `lastSearch` before the wait too. Another caller may arrive after the fetch has ended, but before this
+        // caller has resumed. Without this assignment, that caller would start a new fetch.
         if hadKeys { lastSearch = now }
         await fetchOnce()
         let after = clock()
         let hasKeys = hasKeys(at: after)
         let found = hasKeys ? keys[name] : nil
-        // If no keys were known, and this fetch found the key, it was no search, and a search may follow at once. In
+        // A fetch without known keys is not a search if it finds the key. The next search may then begin at once. In
         // all other cases, the pause before the next search begins now.
         if hadKeys || found == nil { lastSearch = after }
         if let found { return found }
@@ -113,8 +113,8 @@ package actor AppleKeySet {
     }
 
     private func refreshWhenStale(at now: Moment) {
-        // No fetch by `now` can set `freshUntil` later than `latest`. If it is later, the clock was set back, and the
-        // set may be older than it seems.
+        // A fetch up to `now` sets `freshUntil` to at most `latest`. If `freshUntil` is later than `latest`, the clock
+        // was set back. The set may then be older than it seems.
         let latest = now.advanced(bySeconds: Self.freshSeconds.upperBound)
         guard flight == nil, let freshUntil, now >= freshUntil || freshUntil > latest else { return }
         if let lastFetch, !lastFetch.isGood, lastFetch.at <= now,

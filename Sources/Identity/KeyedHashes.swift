@@ -19,11 +19,11 @@ package struct KeyedHashes: Sendable {
     private let sessionCodeKey: SymmetricKey
     private let serviceEventKey: SymmetricKey
 
-    /// The keys are derived from the signing key and not from `DATA_KEY`. A deleted driver leaves a tombstone with a
-    /// digest of the driver's id. By this digest, the server rejects the driver's tokens.
+    /// A deleted driver leaves a tombstone with a digest of the driver's id. By this digest, the server rejects the
+    /// driver's tokens.
     ///
-    /// If the signing key is replaced, the digests in tombstones no longer match. They are not needed, because all
-    /// tokens of the old key are then invalid.
+    /// The keys are derived from the signing key. If that key is replaced, the tombstones no longer match, but all old
+    /// tokens are invalid too. After a change of `DATA_KEY`, the old tokens would still be valid.
     package init(signingKey: SigningKey) {
         self.init(secret: signingKey.secretBytes.reveal())
     }

@@ -15,8 +15,8 @@ package protocol OperatorAccountStore: ErasureCompletion {
     func eraseByOperator(_ driver: DriverID, receipt: ErasureReceipt) async throws(AccountFailure) -> Bool
     /// Returns those of `erasures` that this database lacks.
     func missing(_ erasures: [RecordedErasure]) async throws(AccountFailure) -> MissingErasures
-    /// Stores a tombstone for each of `erasures`, so that the deleted drivers' tokens are rejected. The caller passes
-    /// only drivers without data from before their deletion.
+    /// Stores a tombstone for each of `erasures`, so that the deleted drivers' tokens are rejected. If this database
+    /// still has data from before a driver's deletion, the caller must delete the driver instead.
     func addTombstones(_ erasures: [RecordedErasure], at now: Moment) async throws(AccountFailure)
     /// Waits until deleted bytes are gone from SQLite's WAL. Returns true at once on PostgreSQL.
     ///

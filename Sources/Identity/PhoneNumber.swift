@@ -4,8 +4,8 @@
 package struct PhoneNumber: Hashable, Sendable {
     package let e164: String
 
-    /// The plus and the first six digits. They identify a country and a block of its numbers. The codes to one block
-    /// are limited, because fraudsters earn money from text messages to their own numbers (toll fraud).
+    /// The plus and the first six digits, which identify a country and a block of its numbers. Toll fraudsters earn
+    /// money from text messages to their own numbers. The server therefore limits the codes that it sends to one block.
     package var prefix: String { String(e164.prefix(7)) }
 
     /// Reads a phone number. Accepts separators between digits (spaces, hyphens, dots, parentheses), and `00` instead

@@ -9,8 +9,8 @@ package struct RecordedErasure: Hashable, Sendable {
     /// HMAC of the driver's id (KeyedHashes), 32 bytes.
     package var digest: [UInt8]
     package var at: Moment
-    /// The id of the deletion's receipt, which is looked up by the time of the deletion. Nil if no receipt has that
-    /// time, or if several have it and cannot be told apart.
+    /// The id of the deletion's receipt. The receipt is found by the time of the deletion. Nil if no receipt has that
+    /// time, or if more than one receipt has it.
     package var receipt: String?
 
     package init(digest: [UInt8], at moment: Moment, receipt: String?) {
@@ -39,8 +39,8 @@ package struct RecordedErasure: Hashable, Sendable {
 package struct MissingErasures: Sendable {
     /// Deleted drivers whose data a restore brought back, the oldest deletion first.
     package var drivers: [(driver: DriverID, erasure: RecordedErasure)] = []
-    /// Deletions of drivers who have no data in this database from before the deletion. Nothing needs to be deleted,
-    /// but the drivers' tokens must be rejected.
+    /// The other missing deletions: this database has no data of these drivers that is older than the deletion. Nothing
+    /// needs to be deleted, but the drivers' tokens must be rejected.
     package var withoutDriver: [RecordedErasure] = []
 
     package init() {}

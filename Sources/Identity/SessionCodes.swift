@@ -40,8 +40,8 @@ package enum SessionCodeRule: Hashable, Sendable {
     /// Judges the code that the driver entered (`guess`). If the right code was accepted before, it is accepted again,
     /// so that a request whose response was lost can be repeated.
     ///
-    /// - Parameter verifiedAt: the time (`verificationTime`) that the verification gets if the code is right. Nil if
-    ///   the session is not in progress at `now`.
+    /// - Parameter verifiedAt: the result of `verificationTime`, used if the code is right; nil if the session is not
+    ///   in progress at `now`.
     package static func judge(
         _ code: StoredSessionCode, guess: [UInt8], verifiedAt: Moment?, at now: Moment
     ) -> SessionCodeRule {
@@ -54,11 +54,11 @@ package enum SessionCodeRule: Hashable, Sendable {
 
     /// Returns the time that the verification gets if a code is accepted at `now`. This time is usually `now`.
     ///
-    /// If a clock was ahead, the time of the driver's last event may be `now` or later. A verification at `now` may
-    /// then come before the events that began the session. The fold would reject it.
+    /// If a clock was ahead, the driver's last event may have the time `now` or a later time. A verification at `now`
+    /// could then come before the events that began the session, and the fold would reject it.
     ///
-    /// In this case, the verification gets the time one millisecond after the last event. If the session's next
-    /// deadline is earlier, it gets the time of the deadline.
+    /// In this case, the result is one millisecond after the last event. If the session's next deadline is earlier, the
+    /// result is the time of the deadline.
     ///
     /// - Parameters:
     ///   - journey: the driver's journey at `now`, with a session in progress.

@@ -1,8 +1,8 @@
 // A cache of the status of sign-in sessions, with a limited number of entries. Every request with an access token uses
 // it, because a revoked session or a deleted driver must be rejected at once (contract, section 6).
 //
-// The status of a session is read from the store when it is first needed. It stays in the cache until the store's feed
-// of revocations (a numbered list) reports a change.
+// The store has a feed: a numbered list of revocations. The status of a session is read from the store when it is first
+// needed. It stays in the cache until the feed reports a change.
 //
 // A process applies its own revocations before it sends the response. It applies the revocations of other processes at
 // the next poll.
@@ -168,8 +168,8 @@ package final class SessionStatusCache: SignInSessions {
             }
         } catch {
             state.withLock { state in
-                // After a failover, the database may lack the last revocations, and give their numbers to new ones. A
-                // read from the old number would miss the new ones.
+                // After a failover, the database may lack the last revocations, and give their numbers to new
+                // revocations. A read from the old number would miss these new revocations.
                 state.lastRevocation = nil
                 forgetAll(&state)
             }

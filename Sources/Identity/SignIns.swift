@@ -18,8 +18,8 @@ package struct SignIns: SignInService {
     ///   - exchange: nil if authorization codes are not exchanged.
     ///   - alarm: called after an accepted request for a code, once for each limit on sent codes that is nearly used
     ///     up.
-    ///   - revoked: called after every sign-in that creates a session, because such a sign-in may end the driver's
-    ///     least recently used session. Must not return before this process rejects the tokens of the ended session.
+    ///   - revoked: called after every sign-in that creates a session. Such a sign-in may end the driver's least
+    ///     recently used session. The call must not return before this process rejects the tokens of the ended session.
     package init(
         store: any SignInStore, tokens: SessionTokenIssuer, digests: KeyedHashes, sendLimits: CodeSendLimits,
         delivery: any CodeDelivery, exchange: (any AppleCodeExchange)?,

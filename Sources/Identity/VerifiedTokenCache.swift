@@ -51,8 +51,8 @@ final class RememberedToken: Sendable {
         self.token = token
     }
 
-    /// Returns whether the token's session passed a check in this epoch. A check is valid for one epoch, because every
-    /// revocation that this process applies begins a new one.
+    /// Returns whether the token's session passed a check in this epoch. A check is valid for one epoch, because a new
+    /// epoch begins at every revocation that this process applies.
     func wasAdmitted(at revocationEpoch: Int) -> Bool {
         admittedAt.load(ordering: .relaxed) == revocationEpoch
     }

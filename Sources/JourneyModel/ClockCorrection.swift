@@ -13,8 +13,9 @@ public enum ClockRule: String, Hashable, Sendable, CaseIterable {
     case sentAt = "sent_at"
     /// The skew is within a minute of the last correction for the driver's phone. That correction is used again.
     case knownCorrection = "known_correction"
-    /// The correction is the skew computed from `timestamp`. Nothing was known yet about the phone's clock. The
-    /// `timestamp` is more than a minute later than `occurred_at`, so it was set when the event was sent.
+    /// The correction is the skew computed from `timestamp`. This rule applies if nothing was known yet about the
+    /// phone's clock and `timestamp` is more than a minute later than `occurred_at`. Such a `timestamp` was set when
+    /// the event was sent.
     case firstEvents = "first_events"
     /// This event's skew agrees with a remembered skew (`ClockMemory.agreed`), so the clock has an error. The
     /// correction is the smaller of the two skews. Both are computed from `timestamp`.

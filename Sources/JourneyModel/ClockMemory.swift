@@ -66,7 +66,7 @@ public struct ClockMemory: Hashable, Sendable {
         }
         if isOfThisAttempt { return (adopt(skew), .sentAt) }
         // A `timestamp` more than a minute later than `occurred_at` was set when the event was sent. Its skew therefore
-        // shows the error of the clock. With an earlier `timestamp`, the skew may be only a long delay before sending.
+        // shows the error of the clock. With any other `timestamp`, the skew may only show a long delay before sending.
         if !hasKnownClock, sentAfterMilliseconds > ClockCorrection.reuseMilliseconds {
             return (adopt(skew), .firstEvents)
         }
@@ -86,14 +86,14 @@ public struct ClockMemory: Hashable, Sendable {
     /// Returns a clock correction if a remembered skew agrees with this skew, and nil if none does. The correction is
     /// the smaller of the two skews, because it contains less network delay.
     ///
-    /// If two events are received more than a minute apart, their skews agree if they differ by at most a minute. With
-    /// a right clock, both skews would be long network delays, and two of these are rarely so similar.
+    /// If events are received more than a minute apart, skews that differ by at most a minute agree. If the clock were
+    /// right, both skews would be long network delays. Two such delays are rarely so similar.
     ///
-    /// Events received within a minute of each other agree only if three of their skews differ by at most two seconds.
-    /// In addition, nothing may be known yet about the driver's clock.
+    /// If events are received within a minute of each other, three skews are needed that differ by at most two seconds.
+    /// This rule applies only while nothing is known about the driver's clock.
     ///
-    /// Two such events are not enough. With a right clock, two events that happened in one second and waited together
-    /// for a connection also have equal skews.
+    /// Two such skews are not enough. Two events may have happened in one second and waited together for a connection.
+    /// Their skews are then equal even if the clock is right.
     private func agreed(_ skew: Int64, receivedAt: Moment) -> Int64? {
         for lone in loneSkews where Self.isRecent(lone, at: receivedAt) {
             let difference = Self.distance(skew, lone.skewMilliseconds)

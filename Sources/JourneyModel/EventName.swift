@@ -84,8 +84,8 @@ extension EventName {
     /// `TRUSTED_CONFIRMATIONS=service`, such an event has an effect only if a service sent it.
     public var isConfirmation: Bool { self == .exclusiveActivatedByWeb || self == .visitVerifiedByWeb }
 
-    /// The rank that orders events of one millisecond, unless their `sequence` orders them already. Listed names have 0
-    /// to 14, and diagnostic events have 15.
+    /// The rank that orders events of one millisecond, unless their `sequence` orders them already. The names in
+    /// `listed` have the ranks 0 to 14, and diagnostic events have 15.
     public var lifecycleRank: UInt8 { row.lifecycleRank }
 
     /// Returns the event's name in analytics. The prefix says whether the event has a `session_id`.

@@ -44,8 +44,8 @@ extension OrderedEvent: Comparable {
         return earlier.idempotencyKey.utf8.lexicographicallyPrecedes(later.idempotencyKey.utf8)
     }
 
-    /// An absent sequence comes before every present one. With a comparison by rank, the order would not be transitive.
-    /// An event without a sequence could come after sequence 2 but before sequence 1.
+    /// An absent sequence comes before every present sequence. If the ranks decided instead, the order would not be
+    /// transitive. For example, an event without a sequence could then come after sequence 2 but before sequence 1.
     private static func precedes(_ earlier: Int64?, _ later: Int64?) -> Bool {
         guard let later else { return false }
         guard let earlier else { return true }

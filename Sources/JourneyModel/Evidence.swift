@@ -60,8 +60,8 @@ extension Journey {
     /// Returns the effect of an event whose session is not the session in progress. If the event proves that its own
     /// session has begun, the session in progress is closed.
     ///
-    /// An event that does not prove this is rejected. For example, an expiry of its own session may come from an old
-    /// timer on the phone.
+    /// An event that does not prove this is rejected. For example, the phone may report an expiry because of an old
+    /// session's timer.
     private func courseOfOtherSession(_ event: OrderedEvent) -> Course {
         guard !isOver(event.sessionID) else { return Course(.rejected(.noSuchTransition)) }
         switch event.name {

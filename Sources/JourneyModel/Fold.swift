@@ -42,8 +42,8 @@ extension Journey {
         }
     }
 
-    /// Applies an implied step at the time of the event that proves it. The step happened then or earlier, so a
-    /// deadline that starts with the step never passes too early.
+    /// Applies an implied step at the time of the event that proves the step. The step happened at that time or
+    /// earlier. A deadline that the step starts is therefore never too early.
     private mutating func take(_ step: EventName, provedBy event: OrderedEvent) {
         switch step {
         case .reset: reset()

@@ -25,11 +25,12 @@ public enum OrderWithinSecond {
     /// In the first group, the following criteria decide which event comes next. Each criterion decides only between
     /// events that are equal by all criteria before it:
     ///
-    /// 1. The event after which the fewest other events are impossible. An event that needs implied steps is possible.
+    /// 1. The event after which the fewest other events are impossible. An event that needs implied steps counts as
+    ///    possible.
     /// 2. An event that is legal now without implied steps, by the table and by the event's evidence.
     /// 3. The event that needs the fewest implied steps.
-    /// 4. The event after which the fewest other events are impossible. Here, an event that needs implied steps is
-    ///    impossible.
+    /// 4. The event after which the fewest other events are impossible. Here, an event that needs implied steps counts
+    ///    as impossible.
     /// 5. An event that does not end the journey; if all of them end it, the event with the lowest lifecycle rank.
     /// 6. The event that arrived first.
     ///
@@ -79,9 +80,11 @@ public enum OrderWithinSecond {
 private struct Candidate {
     /// The event's index in the order of arrival.
     let index: Int
-    /// `sources` are the states from which the event has a transition that implies no step, or only a reset.
-    /// `destination` is the state after this transition. Both are empty if the event never moves the state, like an
-    /// unconfirmed claim.
+    /// `sources` are the states from which the event's transition implies no step, or only a reset. If the event has
+    /// evidence, `sources` contains only the state that the phone reported.
+    ///
+    /// `destination` is the state after the transition. Both sets are empty if the event never moves the state, or if
+    /// `isUnconfirmedClaim` is true.
     let sources: StateSet
     let destination: StateSet
 

@@ -4,8 +4,8 @@
 /// a reload, the old settings stay in force.
 public struct SettingsError: Error, Hashable, Sendable, CustomStringConvertible {
     public var variable: String
-    /// The value of the variable. If the variable is not set, this is the setting's value in the `base` of
-    /// `Settings.make`. That value is an error if it exceeds another setting that limits it.
+    /// The value of the variable. If the variable is not set, this is the setting's value in the argument `base` of
+    /// `Settings.make`. A value from `base` is an error only if it exceeds another setting that limits it.
     public var value: String
     public var allowed: String
 

@@ -22,8 +22,8 @@ package final class MetricSampling: Sendable {
     }
 }
 
-/// A counter that follows a total, which other code counts from the start of the process. Each `sample` takes the
-/// present total and adds the growth since the previous call.
+/// A counter for a total that other code keeps from the start of the process. Each `sample` takes the present total,
+/// and adds its growth since the previous call to the counter.
 package final class SampledCounter: Sendable {
     private let counter: any CounterHandler
     private let reportedCount = Mutex<Int64>(0)

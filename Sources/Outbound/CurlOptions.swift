@@ -24,8 +24,8 @@ enum CurlOptions {
             && curl_shim_set_offset(handle, CURLOPT_MAXFILESIZE_LARGE, curl_off_t(bytesMax)) == CURLE_OK
     }
 
-    /// Makes libcurl trust the certificates in the file at `path`; nil changes nothing. The file replaces the system's
-    /// certificate file. The system's certificates stay trusted, because libcurl still reads the system's certificate
+    /// Makes libcurl trust the certificates in the file at `path` in addition to the system's certificates; nil changes
+    /// nothing. The file replaces the system's certificate file, but libcurl still reads the system's certificate
     /// directory.
     static func setAuthority(_ handle: UnsafeMutableRawPointer, _ path: String?) -> Bool {
         path.map { curl_shim_set_string(handle, CURLOPT_CAINFO, $0) == CURLE_OK } ?? true

@@ -63,8 +63,8 @@ package enum OutgoingFailure: String, Error, Hashable, Sendable {
 package final class OutgoingHTTP: Sendable {
     /// The maximum number of calls in progress in one `OutgoingHTTP` object.
     ///
-    /// The code webhook, the App Store (with the OCSP responders) and Google's access tokens each have their own
-    /// object. Signing in with Apple and analytics share one object. A slow service blocks only the calls of its
+    /// The code webhook has its own object, and so have the App Store (with the OCSP responders) and Google's access
+    /// tokens. Signing in with Apple and analytics share one object. A slow service blocks only calls that use the same
     /// object.
     static let callsMax = 64
 

@@ -1,6 +1,6 @@
 // Captures analytics by PostHog's protocol: POST HOST/batch/ with a key and a list of events, compressed with gzip. A
-// batch may be sent twice, because PostHog drops repeated events. These have the same uuid, timestamp, name and
-// distinct_id.
+// batch may be sent twice, because PostHog drops repeated events. Repeated events have the same uuid, timestamp, name
+// and distinct_id.
 
 import Crypto
 package import Engine

@@ -61,8 +61,8 @@ package struct PostgresConfiguration: Sendable, CustomStringConvertible {
     /// Returns the parameters for an attempt to connect. Divides `milliseconds` among the hosts, but gives each host at
     /// least 2 s.
     ///
-    /// A single host gets only half of the time, because its name may have several addresses. libpq tries each address
-    /// for that time, and would otherwise never try the second address.
+    /// A single host gets only half of `milliseconds`, because its name may have several addresses. libpq allows each
+    /// address the time of its host. With all of `milliseconds`, the first address could use up the whole time.
     func connectParameters(milliseconds: Int) -> [String: String] {
         var parameters = parameters.reveal()
         let hosts = (parameters["host"] ?? parameters["hostaddr"] ?? "").split(separator: ",").count

@@ -127,7 +127,7 @@ package final class PostgresConnection: Sendable {
 
     /// Whether a transaction that wrote something was committed on this connection.
     ///
-    /// If true, everything that this connection can read is on the synchronous standby. The COMMIT of that transaction
+    /// If true, everything that this connection can read is on the synchronous standby. The COMMIT on this connection
     /// waited until the standby had all earlier WAL. Later commits of other connections become visible only when the
     /// standby has them.
     ///

@@ -4,8 +4,8 @@
 // Several instances may write the same expiry (the event of a passed deadline). Only the first write succeeds. The
 // other instances find that the driver's version has changed, or that the deadline is gone.
 //
-// One call of `storeExpiries` waits for the expiries of up to 64 drivers. If one of them waited for a long refold, it
-// would delay the others. `WorkQueue` therefore refuses this expiry (`Refusal.slow`), and a later call stores it.
+// One call of `storeExpiries` waits for the expiries of up to 64 drivers. An expiry that waits for a long refold would
+// delay the whole call. `WorkQueue` therefore refuses such an expiry (`Refusal.slow`), and a later call stores it.
 
 package import Engine
 package import JourneyModel

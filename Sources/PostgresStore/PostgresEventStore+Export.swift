@@ -72,8 +72,8 @@ extension PostgresEventStore: EventExport {
     /// The first columns are `sessionMembers`. The next four columns are the journey after the session's last event
     /// whose `after_session_id` is this session.
     ///
-    /// The last column is about the event that closed the session, at the time of that last event or later. It is true
-    /// if the closing event was a reset. It is NULL if there is no such event.
+    /// The last column tells whether the event that closed the session was a reset. It is NULL if no event closed the
+    /// session at the time of this last event or later.
     private static let sessionSQL = """
         SELECT session.session_id, session.opened_at_ms, session.registered_at_ms, session.registered_charger,
             session.registered_merchant, last.after_state, last.after_grace_deadline_ms, last.after_hard_deadline_ms,

@@ -61,9 +61,9 @@ extension PostgresEventStore: JourneyReader {
             // No changes are stored. Either the journey has not changed yet, or a refold by new rules or settings has
             // deleted the changes. After such a refold, the reader may have an old state, so it gets the current state.
             //
-            // The reader gets the current state even if it is IDLE. A correction may have changed the journey, and a
-            // second correction may have restored IDLE. Between these corrections, readers got the changed state with
-            // the number 0.
+            // The reader gets the current state even if it is IDLE. One correction may have changed the journey, and a
+            // second correction may have restored IDLE. A reader that asked between the two corrections got the changed
+            // state with the id 0.
             return nil
         }
         guard !stored.recent.isFull || oldest.seq <= id else { return nil }

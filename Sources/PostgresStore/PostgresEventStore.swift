@@ -16,8 +16,8 @@ package final class PostgresEventStore: EventStore {
     package static let waitingMax = 16_384
     /// The maximum number of requests in a batch.
     static let batchMax = 256
-    /// The time limit of a request, in seconds. Until then, the store tries again after a lost connection or a conflict
-    /// with another instance.
+    /// The time limit of a request, in seconds. Within this time, the store tries again after a lost connection or a
+    /// conflict with another instance.
     package static let requestSeconds = 10
     /// The number of a driver's events in the first read for a late event.
     package static let tailBegin: Int64 = 64
@@ -224,8 +224,8 @@ package final class PostgresEventStore: EventStore {
         giveBack(driver, undone: undone)
     }
 
-    /// Makes a driver available again after its batch. Fails the checks of the driver's deadline that would wait for a
-    /// slow batch. The next call of `storeExpiries` tries these checks again.
+    /// Makes a driver available again after its batch. If a check of the driver's deadline would wait for a slow batch,
+    /// fails this check. The next call of `storeExpiries` tries the check again.
     private func giveBack(_ driver: DriverID, undone: [Work]) {
         for check in queue.giveBack(driver, undone: undone) {
             check.answer(.failure(check.failure(Self.slowReason)))
@@ -237,8 +237,9 @@ package final class PostgresEventStore: EventStore {
     /// Runs queries on a connection of `reading`. An idle connection may have been lost without notice. If so, the
     /// queries are run again on another connection.
     ///
-    /// The wait for a connection may take `roundTripSeconds`. The calls to the server then have the same limit again.
-    /// With less time after a long wait, the calls could time out, and a timeout closes the connection.
+    /// The wait for a connection may take `roundTripSeconds`. The calls to the server then get another
+    /// `roundTripSeconds`. If they got only the rest of the time, they could time out, and a timeout closes the
+    /// connection.
     ///
     /// - Parameter isAcknowledging: whether the results tell a client that something is stored. If so, the rows are
     ///   returned only after the synchronous standby has them.

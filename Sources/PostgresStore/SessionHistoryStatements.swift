@@ -73,9 +73,10 @@ enum SessionHistoryStatements {
         ORDER BY session.opened_at_ms DESC, session.number DESC LIMIT $7::int8
         """)
 
-    /// The journey after each session's last event whose `after_session_id` is this session. The last column is about
-    /// the event that closed the session, at that time or later. It is true if that event was a reset, and NULL without
-    /// such an event.
+    /// The journey after each session's last event whose `after_session_id` is this session.
+    ///
+    /// The last column tells whether the event that closed the session was a reset. It is NULL if no event closed the
+    /// session at the time of that last event or later.
     ///
     /// Parameters: `LaneParameters`, the `driver_id` of drivers, ids of their sessions.
     static let journeys = PostgresStatement(

@@ -27,8 +27,8 @@ extension PostgresStatement {
 }
 
 extension PostgresConnection {
-    /// Returns whether a COMMIT with `confirm` is necessary before a response. The response may state that data is
-    /// stored, because this connection has read the data.
+    /// Must be called before a response tells a client that data read on this connection is stored. Returns whether a
+    /// COMMIT with `confirm` must come before the response.
     func needsConfirmation(until deadline: Deadline) async throws(PostgresError) -> Bool {
         if !isConfirmed { return true }
         return try await run([PostgresQuery(.hasStandby)], until: deadline)[0][0].bool(0)
@@ -50,7 +50,7 @@ enum LaneParameters {
 /// column is the driver.
 ///
 /// The condition is a row-wise comparison, and not an equality. The ORDER BY of the subquery must begin with the driver
-/// too. PostgreSQL then expects many rows, so it reads only the first n rows of the index.
+/// too. PostgreSQL then expects too many rows for a sort, so it reads only the first n rows of the index.
 ///
 /// With an equality, PostgreSQL would expect the average number of rows per driver. If n is higher than this average,
 /// PostgreSQL would read and sort all rows of the driver, perhaps hundreds of thousands.

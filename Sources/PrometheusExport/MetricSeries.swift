@@ -1,7 +1,8 @@
 // The series behind swift-metrics' handlers. A series holds the values of one metric with one set of labels.
 //
 // Recording a value in an existing series takes no lock and allocates no memory. A counter needs one atomic add, a
-// gauge one atomic store, and a histogram two atomic adds. Few threads share the memory of an add (StripedCounts).
+// gauge one atomic store, and a histogram two atomic adds. Adds are spread over several stripes of memory, so few
+// threads share one (StripedCounts).
 
 internal import CoreMetrics
 internal import Synchronization

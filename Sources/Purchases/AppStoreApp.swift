@@ -5,9 +5,8 @@ package struct AppStoreApp: Hashable, Sendable {
     /// The app's Apple ID in App Store Connect. Apple documents it only for production notifications, as `appAppleId`.
     /// In sandbox notifications, the Apple ID is not checked.
     ///
-    /// If this property is nil, no Apple ID can be checked. Outside of the sandbox, a notification is then rejected if
-    /// it contains an `appAppleId`. It is also rejected if it must contain one
-    /// (`NotificationEnvelope.App.needsAppleID`).
+    /// If this property is nil, no Apple ID can be checked. Outside of the sandbox, two kinds of notifications are then
+    /// rejected: those with an `appAppleId`, and those that must have one (`NotificationEnvelope.App.needsAppleID`).
     package var appleID: Int64?
 
     package init(bundleID: String, appleID: Int64?) {

@@ -161,8 +161,9 @@ package struct NotificationHistory: Sendable {
     /// Returns the parts of one pass, in the order in which they are read. If the history was never read, the parts
     /// cover the last `daysMax` days.
     ///
-    /// No part ends before the recorded time, and the last part ends at `now`. The recorded time therefore goes back
-    /// only if a wrong clock recorded a time in the future.
+    /// After each part, the end of this part is recorded. No part ends before the time that was recorded last, and the
+    /// last part ends at `now`. The recorded time therefore goes back only if a wrong clock recorded a time in the
+    /// future.
     ///
     /// If `isAtStart` is true, the part with `onlyFailures` ends where the previous pass ended. The parts after it
     /// contain all notifications, delivered or not.

@@ -29,8 +29,9 @@ extension RenewalFact {
     /// Reads a verified payload. Throws `wrongEnvironment` for an unknown environment, and `wrongClaims` for any other
     /// invalid member.
     package init(_ signed: SignedPayload) throws(PurchaseRefusal) {
-        // A signed transaction may have all members that a renewal needs. It must not replace the subscription's real
-        // renewal. Every transaction has `transactionId`, and every renewal has `autoRenewStatus`.
+        // A signed transaction may have all members that a renewal needs. If it counted as a renewal, it would replace
+        // the subscription's real renewal. Every transaction has `transactionId`, and every renewal has
+        // `autoRenewStatus`.
         guard try signed.claims.optionalText("transactionId") == nil,
             try signed.claims.optionalInteger("autoRenewStatus") != nil
         else { throw .wrongClaims }

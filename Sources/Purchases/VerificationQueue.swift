@@ -12,8 +12,8 @@ package final class VerificationQueue: Sendable {
     private let countMax: Int
     private let count = Mutex(0)
     private let executor = LowPriorityExecutor()
-    /// Resumes the callers. Resuming takes the lock of an event loop's inbox. If the low-priority thread lost its
-    /// processor while it held this lock, the event loop would wait.
+    /// Resumes the callers at a higher priority, because resuming takes the lock of an event loop's inbox. If the
+    /// low-priority thread lost its processor while it held this lock, the event loop would wait.
     private let completions = DispatchQueue(label: "dwell.verification.completions", qos: .userInitiated)
 
     package init(countMax: Int = VerificationQueue.countMax) {

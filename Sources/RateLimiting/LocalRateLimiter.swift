@@ -1,14 +1,15 @@
 // The rate limiter of one process: the algorithm of contract, section 4, in memory. Without Redis, this limiter makes
-// all decisions. With Redis, its windows mirror this process's charges in Redis, so that this limiter can decide if
-// Redis fails.
+// all decisions. With Redis, its windows contain copies of this process's charges, so that this limiter can take over
+// when Redis fails.
 
 package import JourneyModel
 
 /// An exact sliding window log for each driver and class, in bounded memory. It may be used from any thread and never
 /// suspends.
 ///
-/// Old entries are evicted to limit the memory. An evicted window starts empty, so no driver's quota becomes smaller.
-/// If a stored event's key was evicted, a repeat is charged, and refunded when the store recognises it.
+/// Old entries are evicted to limit the memory. An evicted window counts as empty, so an eviction never makes a
+/// driver's quota smaller. If a stored event's key was evicted, a repeat is charged, and refunded when the store
+/// recognises it.
 package final class LocalRateLimiter: Admission {
     /// The bounds of the memory, for all shards together.
     package struct Capacity: Sendable {

@@ -4,7 +4,7 @@ package struct Quota: Hashable, Sendable {
     package var limit: Int
     package var windowSeconds: Int
     package var remaining: Int
-    /// Milliseconds until one more charge fits than now; 0 for an empty window. Usually this is when the oldest charge
+    /// Milliseconds until `remaining` can next rise; 0 for an empty window. Usually it rises when the oldest charge
     /// leaves the window. If the window holds more charges than its limit, several charges must leave first.
     package var resetMilliseconds: Int64
 

@@ -29,8 +29,8 @@ package struct RefoldCharges: RefoldCharging {
     /// The number of refolded events per additional charge. A smaller number is free. A phone's ordinary late event
     /// refolds fewer than ten events.
     ///
-    /// A request may cost the server at most ten times as much as the median request with the same charge
-    /// (docs/cost.md). An event that refolds 100 events costs about five times the median.
+    /// The processor time of a request per charge may be at most ten times that of the median request (docs/cost.md).
+    /// An event that refolds 100 events costs about five times the median.
     package static let rowsPerCharge = 100
     /// The maximum number of events that one driver may store in one millisecond of corrected time. It does not apply
     /// if the rate limit is off.

@@ -92,8 +92,8 @@ final class SlidingWindowShard: Sendable {
         }
     }
 
-    /// Records that the other limiter reports the window as full until `end`. Only `quota` uses this; claims are
-    /// decided without it. Does nothing if the window has no charges in this process.
+    /// Records that the other limiter reports the window as full until `end`. Only `quota` uses this record. Does
+    /// nothing if the window has no charges in this process.
     func recordFull(_ driver: HashedText, in limitClass: RateLimitClass, until end: Int64, at time: Int64) {
         let id = WindowID(driver: driver, limitClass: limitClass)
         state.withLock { state in
@@ -176,8 +176,8 @@ final class SlidingWindowShard: Sendable {
     /// Called when the other limiter has admitted the claim. Adds the same charge to this window. Returns `.known` if
     /// this window already contains the key.
     ///
-    /// If `minimumCount` has reached the limit, the other limiter has lost charges, so the claim is refused. If only
-    /// `window.count` has reached the limit, the oldest charge is about to expire and is removed.
+    /// If `minimumCount` has reached the limit, the other limiter has lost charges, so the claim is refused. Otherwise,
+    /// if `window.count` has reached the limit, the oldest charge is removed, because it is about to expire.
     private func charge(
         _ claim: HashedClaim, _ theirs: Quota, in window: inout SlidingWindowLog, askedAt: Int64, at now: Int64
     ) -> ReconciledCount {
@@ -196,11 +196,12 @@ final class SlidingWindowShard: Sendable {
         return ReconciledCount(decision: AdmissionDecision(verdict: .admitted, quota: quota), keepsCharge: true)
     }
 
-    /// Returns how many charges the other limiter must have if it has lost none. Its clock may be ahead. Charges that
-    /// expire within a hundredth of the window's length plus 2 ms are therefore not counted.
+    /// Returns the lowest number of charges that the other limiter can have if it has lost none. The other limiter's
+    /// clock may be ahead. Charges that expire within a hundredth of the window's length plus 2 ms are therefore not
+    /// counted.
     ///
-    /// This tolerance is far more than the difference of two clocks: 500 ppm while NTP slews them (adjtimex(2)), and
-    /// the rounding to milliseconds.
+    /// Two clocks differ by far less than this tolerance. They differ by 500 ppm while NTP slews them (adjtimex(2)),
+    /// and by the rounding to milliseconds.
     private func minimumCount(_ window: SlidingWindowLog, at now: Int64) -> Int {
         let length = limits.windowMilliseconds
         return window.count(after: now - length + length / 100 + 2)

@@ -83,8 +83,8 @@ package final class SQLiteEventStore: EventStore {
     /// Runs one transaction of ordinary SQL.
     ///
     /// - Parameters:
-    ///   - purgesWAL: whether the removed data must be gone from the WAL too. The function normally returns after that.
-    ///     If a read prevents the truncation of the WAL, the data is gone soon after the read ends.
+    ///   - purgesWAL: whether the removed data must be gone from the WAL too. Normally the data is gone when the
+    ///     function returns. If a read prevents the truncation of the WAL, the data is gone soon after the read ends.
     ///   - keepsDriverCache: whether the writer can keep its cache of drivers' rows, because the transaction does not
     ///     change these rows.
     func change<Outcome: Sendable>(
@@ -182,9 +182,10 @@ package final class SQLiteEventStore: EventStore {
         try await readOutsideRefold(of: driver) { db in try StoredEvents.timeline(of: driver, limit: limit, db) }
     }
 
-    /// Runs `value` on a read connection. Throws `.cancelled` as soon as the calling task is cancelled. GRDB's async
-    /// `read` would wait for a free connection even then, and its cancellation may interrupt another read on the
-    /// connection.
+    /// Runs `value` on a read connection. Throws `.cancelled` as soon as the calling task is cancelled.
+    ///
+    /// GRDB's async `read` is not used: a cancelled call would still wait for a free connection. Its cancellation may
+    /// also interrupt another read on the connection.
     func read<Value: Sendable>(
         _ value: @escaping @Sendable (Database) throws -> Value
     ) async throws(StoreFailure) -> Value {

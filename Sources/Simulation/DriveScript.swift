@@ -155,8 +155,9 @@ struct DriveScript {
         add(name, session: session)
     }
 
-    /// Adds an event after a random part of `milliseconds`. `share` is the range of this part, in thousandths. If the
-    /// part is 0, which can happen with the smallest settings, one millisecond passes.
+    /// Advances the time by a random part of `milliseconds`, and adds an event. `share` is the range of this part, in
+    /// thousandths. If the part is 0, which can happen with the smallest settings, the time advances by one
+    /// millisecond.
     mutating func add(
         _ name: EventName, afterPerMille share: ClosedRange<Int64>, of milliseconds: Int64, session: String
     ) {

@@ -15,7 +15,8 @@ package struct DriverDay: Hashable, Sendable {
         var previousSession: String?
         drives = scenarios.filter(\.isDrive).map { scenario in
             // Each scenario has its own seed, so that leaving one out hardly changes the other drives. Only two things
-            // come from the previous drive: the session of a reset, and the first state of a shipped client.
+            // depend on the previous drive: the session that a reset event names, and the first state of a shipped
+            // client.
             let index = UInt64(Scenario.allCases.firstIndex(of: scenario) ?? 0)
             let drive = DriveScript.drive(
                 scenario, seed: seed &* 0x1_0000 &+ index, settings: settings, previousSession: previousSession)

@@ -92,8 +92,8 @@ struct DriverPlay {
         }
     }
 
-    /// Sends a batch. Sends an event of the batch again, alone, if it was rate-limited (429) or not stored (503). Does
-    /// so too if its session is not registered.
+    /// Sends a batch. Then sends these events of the batch again, each alone: rate-limited events (429), events that
+    /// were not stored (503), and events whose session is not registered.
     private mutating func deliverBatch(_ messages: [EventMessage], of drive: Int) async throws {
         let outcome = try await sender.send(events: messages.count) { requests.batch(messages, sentAt: $0) }
         guard outcome.response.status == 200,

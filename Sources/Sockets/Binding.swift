@@ -56,8 +56,8 @@ struct Binding {
         }
     }
 
-    /// Throws if another server listens on the port: a socket without SO_REUSEPORT cannot be bound then. With
-    /// SO_REUSEPORT, both servers could bind the port. Each would silently get some of the connections.
+    /// Throws if another server listens on the port. With SO_REUSEPORT, both servers could bind the port, and each
+    /// would silently get some of the connections. This function binds a socket without SO_REUSEPORT, which then fails.
     private static func refuseSharing(_ endpoint: Endpoint, _ syscalls: Syscalls) throws(TransportError) {
         let probe = try Socket.listen(on: endpoint, backlog: 1, sharesPort: false, syscalls)
         _ = syscalls.close(probe)

@@ -18,8 +18,8 @@ extension Connection {
     /// Waits for bytes, and passes at most 64 KiB to the closure. The buffer is valid only while the closure runs. At
     /// the end of the stream, it is empty.
     ///
-    /// If `endsOnDrain` is true, the call throws `.draining` instead of waiting while the connection is draining. A
-    /// drain that begins during the wait has the same effect.
+    /// If `endsOnDrain` is true and the connection is draining, the call throws `.draining` where it would have to
+    /// wait. If a drain begins during a wait, the call throws too.
     package nonisolated(nonsending) func read<Answer>(
         until deadline: Deadline = .never, endsOnDrain: Bool = false, _ body: (UnsafeRawBufferPointer) -> Answer
     ) async throws(TransportError) -> Answer {

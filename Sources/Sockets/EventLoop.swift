@@ -59,7 +59,8 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
     /// events may be a proxy on this machine that needs the processor. When the loop runs again, further events are
     /// usually ready.
     ///
-    /// If a round has fewer events, the loop does not yield, because other busy processes might delay a single request.
+    /// If a round has fewer events, the loop does not yield. Otherwise another busy process could take the processor,
+    /// and a single request would be delayed.
     private static let crowd = 4
 
     /// Creates a loop that owns the poller.

@@ -105,8 +105,8 @@ package final class ListenerGroup: Sendable {
             defer { listeners = [] }
             return listeners
         }
-        // The socket's file must be removed before the socket is closed. After that, another server may put its own
-        // file at this path, and this server must not remove it.
+        // The socket's file must be removed before the socket is closed. As soon as the socket is closed, another
+        // server may put its own file at this path. This server must not remove that file.
         if case .unix(let path) = address, !isInherited, !listeners.isEmpty { _ = loops.loops[0].syscalls.unlink(path) }
         for (listener, loop) in listeners { await loop.run { listener.stop() } }
     }

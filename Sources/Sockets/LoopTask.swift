@@ -1,5 +1,5 @@
-// The tasks that a loop starts for its connections. When its work ends, a task waits for more work. A new task for each
-// request would need a new stack, and about a kilobyte from malloc that is not cached.
+// The tasks that a loop starts for its connections. When its work ends, a task waits for more work. A new task would
+// need a stack and about a kilobyte from malloc, both outside the processor's cache.
 
 /// A task that runs one piece of work after another on its loop. Safe to share: all mutable state is touched only on
 /// the loop.

@@ -28,8 +28,8 @@ package struct Syscalls: Sendable {
     /// Sets O_NONBLOCK and FD_CLOEXEC on an inherited socket. Sockets that this process opens have both flags from the
     /// start.
     package var makeOwn: @Sendable (_ descriptor: Int32) -> Int
-    /// Opens /dev/null and returns its descriptor. A listener holds it in reserve. If no other descriptor is free, it
-    /// accepts and closes a client with it.
+    /// Opens /dev/null and returns its descriptor. A listener holds it in reserve. If no other descriptor is free, the
+    /// listener closes the reserve, accepts a client in its place, and closes the client's connection.
     package var openSpare: @Sendable () -> Int
     /// Returns the st_mode of the path itself, without following symbolic links.
     package var fileMode: @Sendable (_ path: String) -> Int

@@ -13,8 +13,9 @@ struct LineBuffer {
         bytes.append(contentsOf: string.utf8)
     }
 
-    /// Appends the entries in the order of their names, so that equal records give equal lines. The line must still
-    /// have room for `ending`. The first entry that does not fit ends the list, and `whenCut` is called.
+    /// Appends the entries in the order of their names, so that equal records give equal lines. Leaves enough room in
+    /// the line for `ending`. If an entry does not fit, leaves out this entry and all following ones, and calls
+    /// `whenCut`.
     mutating func appendEntries(
         of metadata: Logger.Metadata, roomFor ending: String,
         _ appendEntry: (inout LineBuffer, String, Logger.MetadataValue) -> Void,

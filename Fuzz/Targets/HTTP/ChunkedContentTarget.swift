@@ -1,5 +1,6 @@
 // Decodes arbitrary bytes as chunked content with ServerConnection and with ChunkedReference. Both must return the same
-// content. Both must refuse the bytes with the same status, need more bytes, or reach the trailer section.
+// content, and both must end in the same way. They refuse the bytes with the same status, need more bytes, or reach the
+// trailer section.
 //
 // Input: one byte for the Plan, then the content in chunked coding. Of the plan, the target uses only the limits.
 

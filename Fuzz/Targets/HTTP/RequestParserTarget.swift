@@ -1,8 +1,8 @@
 // Reads arbitrary bytes as the bytes of a client. The two main checks are:
 //
 // - A strict reader reads the responses of a Conversation, as a client does.
-// - Every served request is written as a proxy would forward it, in its plainest form. The parser must read this form
-//   as the same request. This check is skipped if the plan responds before the content has arrived.
+// - Every served request is rewritten in the plainest form in which a proxy could forward it. The parser must read
+//   this form as the same request. This check is skipped if the plan responds before the content has arrived.
 //
 // Input: one byte for the Plan, then the client's bytes.
 

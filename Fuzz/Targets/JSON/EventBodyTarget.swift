@@ -1,5 +1,6 @@
 // Decodes arbitrary bytes as the body of each route for events, batches and sessions. An accepted event must keep the
-// promises of EventSubmission. A rejection must be reportable to the client.
+// promises of EventSubmission. For a rejection, the problem document must be JSON, have a detail, and name the invalid
+// parts of the request.
 //
 // An event must have the same result alone and in a batch, and in every notation of its JSON.
 //
@@ -38,8 +39,8 @@ private func decodeAlone(_ body: [UInt8], _ headers: EventHeaders) -> Decoded {
     Result { () throws(BodyRefusal) in try EventSubmission.decode(body, route: .native, headers: headers) }
 }
 
-/// Returns whether the parser read the body to its end, so that the body is certainly one JSON text. In a batch, any
-/// other body could affect the events after it.
+/// Returns whether the parser read the body to its end, so that the body is certainly one JSON text. In a batch, a body
+/// that is not one JSON text could change how the next events are read.
 ///
 /// The parser stops early at a syntax error, at nesting that is too deep, and at a number that is too long.
 private func isWellFormed(_ decoded: Decoded) -> Bool {

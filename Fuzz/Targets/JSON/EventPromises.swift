@@ -31,8 +31,8 @@ extension EventSubmission {
         try require(value.compact.utf8.elementsEqual(metadata.utf8), "Metadata that is not compact.")
     }
 
-    /// Checks that the canonical form is ASCII and JSON, and contains every value in which two events may differ.
-    /// Different events must have different forms. Of `metadata`, only the presence is checked.
+    /// Checks that the canonical form is ASCII and JSON, and contains the values that distinguish events. Without these
+    /// values, two different events could have the same form. Of `metadata`, only the presence is checked.
     private func checkCanonicalForm() throws(Finding) {
         try require(canonicalForm.allSatisfy { $0 < 0x80 }, "A canonical form beyond ASCII.")
         guard let form = try? JSONValue.parse(canonicalForm) else { throw Finding("It is no JSON.") }

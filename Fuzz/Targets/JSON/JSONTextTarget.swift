@@ -1,5 +1,5 @@
-// Parses arbitrary bytes as a JSON text. JSONValue.parse must accept exactly the texts that JSONGrammar accepts, except
-// JSON with certain defects, such as too deep nesting.
+// Parses arbitrary bytes as a JSON text. JSONValue.parse must refuse every text that JSONGrammar refuses. It must
+// accept every other text, unless the text has certain defects, such as too deep nesting.
 //
 // An accepted text must not change when it is written and parsed again. Foundation must accept such a text too, and
 // find the same values.
@@ -38,8 +38,8 @@ func fuzzJSONText(_ input: [UInt8]) throws(Finding) {
 private func check(_ error: JSONError, _ grammar: JSONGrammar) throws(Finding) {
     switch error.reason {
     case .duplicateName, .loneSurrogate, .invalidUTF8, .numberTooLong:
-        // JSONValue.parse does not check the grammar of anything nested more than 64 deep. Any other text that is
-        // refused for one of these reasons must be JSON.
+        // A text that is refused for one of these four reasons must be JSON. The exception is a text nested more than
+        // 64 deep, because JSONValue.parse does not check the grammar below that depth.
         try require(grammar.isJSON || grammar.depth > 64, "\(error.reason) in what is no JSON.")
     case .tooDeep:
         try require(grammar.depth > 64, "Not more than 64 deep.")

@@ -94,8 +94,9 @@ function drawSettings(picture) {
     readSettingsHistory(picture);
 }
 
-// Other servers may change the settings, so the page reads the settings history again after this interval. If the
-// history lacks the change or reload that a picture reports, the page reads the history again with the next picture.
+// Other servers may change the settings, so the page reads the settings history again after this interval. A picture (a
+// message of /ops/stream) may report a change or a reload that the history lacks. The page then reads the history again
+// with the next picture.
 const settingsHistoryMilliseconds = 60_000;
 let shownSettings = null;
 

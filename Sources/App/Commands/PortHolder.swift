@@ -21,7 +21,7 @@ enum PortHolder {
     /// cannot see are left out.
     ///
     /// Reads the kernel's table of sockets up to three times, until a process is found. The kernel returns this table
-    /// in pieces. If a socket opens or closes between two pieces, the table may lack another socket.
+    /// in pieces. If any socket opens or closes between two pieces, the table may lack the socket of this port.
     static func names(ofListenersOn port: Int) -> [String] {
         for _ in 0..<2 {
             let names = readNames(ofListenersOn: port)

@@ -172,7 +172,7 @@ struct ConfigurationReading {
 }
 
 /// Records which provider supplied the text of the last lookup. ConfigReader stops at the first provider that has a
-/// text. Its report therefore ends with this provider.
+/// text. The last entry of `providerResults` therefore belongs to this provider.
 private final class LastAnswer: AccessReporter {
     private let index = Mutex(0)
 

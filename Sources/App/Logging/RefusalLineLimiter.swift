@@ -25,8 +25,8 @@ struct RefusalLineLimiter: Sendable {
     /// The lines that were omitted in one second.
     struct Omitted: Hashable, Sendable {
         var count: Int
-        /// Of the clients with at least one written line, the client with the most omitted lines. Nil if no such client
-        /// has omitted lines.
+        /// The client with the most omitted lines. A client without a written line does not count. Nil if no other
+        /// client has omitted lines.
         var busiestClient: String?
         var busiestCount: Int
     }
@@ -76,8 +76,8 @@ struct RefusalLineLimiter: Sendable {
         windows[index].lines < limits.total ? Client() : nil
     }
 
-    /// If the counted second (`self.second`) is over at `second`, resets the counts and returns the omitted lines.
-    /// Returns nil if the counted second is not over, or if it has no omitted lines.
+    /// If the counted second is over (`isOver(at:)`), resets the counts and returns the omitted lines. Returns nil if
+    /// the counted second is not over, or if no lines were omitted in it.
     mutating func end(before second: Int64) -> Omitted? {
         guard isOver(at: second) else { return nil }
         let busiest = windows.flatMap(\.clients).max { ($0.value.omitted, $1.key) < ($1.value.omitted, $0.key) }
@@ -90,8 +90,8 @@ struct RefusalLineLimiter: Sendable {
 
     /// Returns whether the counted second (`self.second`) is over at `second`.
     ///
-    /// A counted second that is more than one second later than `second` is also over, because the clock was set back.
-    /// One second is normal: another caller may have read the clock just after this caller.
+    /// If `second` is lower than the counted second by more than one, the clock was set back, so the counted second is
+    /// over. A difference of one is normal, because another caller may have read the clock later and called first.
     private func isOver(at second: Int64) -> Bool {
         second > self.second || self.second - second > 1
     }

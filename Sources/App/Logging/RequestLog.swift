@@ -55,8 +55,8 @@ final class RequestLog: RequestObserver {
         report(limiter.withLock { $0.end(before: second) })
     }
 
-    /// Reports the omitted lines of the counted second, even if that second is not over. Called after the server's last
-    /// response, because no later call would report them.
+    /// Reports the omitted lines that are not reported yet, even if the current second is not over. Called after the
+    /// server's last response, because nothing reports these lines later.
     func reportLastOmitted() {
         report(limiter.withLock { $0.end(before: .max) })
     }
@@ -84,8 +84,8 @@ final class RequestLog: RequestObserver {
 
     /// Returns the client for which RefusalLineLimiter counts the line, and the kind of rejection.
     ///
-    /// A 4xx with a valid token counts for the driver. Requests without a token from the same address therefore cannot
-    /// displace the driver's lines.
+    /// The line of a 4xx with a valid token counts for the driver. Otherwise, other clients at the same address could
+    /// use up the limit, and the driver's lines would be omitted.
     ///
     /// All other lines count for the client's address, or for the /64 network of an IPv6 address.
     private func client(of request: CompletedRequest) -> (String, RefusalLineLimiter.Kind) {

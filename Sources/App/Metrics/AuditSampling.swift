@@ -21,8 +21,8 @@ actor AuditSampling {
     private let clock: @Sendable () -> Int64
     /// The next sample counts only entries whose ids are higher than this id. Nil until the first sample.
     private var countedID: Int64?
-    /// The highest id at an earlier sample, and the time of that sample. The first sample at least
-    /// `auditSettlesMilliseconds` later counts the entries up to this id.
+    /// The highest id at an earlier sample, and the time of that sample. When `auditSettlesMilliseconds` have passed
+    /// since that time, the next sample counts the entries up to this id.
     private var settling: (id: Int64, readAtMilliseconds: Int64)?
 
     private static let outcomes: [AuditOutcome] = [.done, .refused, .failed]

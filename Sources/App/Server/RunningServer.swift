@@ -23,8 +23,8 @@ struct RunningServer: Sendable {
     /// Prepares calls to the server that was started with the same settings. Without OPS_TOKEN, signs a token with the
     /// server's key.
     ///
-    /// Throws if this key does not exist. A server without a configured key creates its key at the first start. A
-    /// missing key therefore means that no server was started.
+    /// Throws if the server's key is needed but missing. A server without a configured key creates its key at the
+    /// first start. A missing key therefore means that no server was started.
     init(_ configuration: Configuration) async throws {
         address = HealthRequest(http: configuration.http).address
         if let token = configuration.operatorToken {

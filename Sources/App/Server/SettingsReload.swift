@@ -149,8 +149,8 @@ struct SettingsHistoryService: Sendable {
 
 /// Runs pieces of work one after the other, in the order in which they were added.
 ///
-/// Two changes may wait for the database at the same time. If the later change were recorded first, the newest entry of
-/// the settings history would differ from the settings in force.
+/// The settings history needs this order, because two changes may wait for the database at the same time. If the later
+/// change were recorded first, the newest entry would differ from the settings in force.
 final class WorkInOrder: Sendable {
     private let last = Mutex<Task<Void, Never>?>(nil)
 

@@ -145,8 +145,8 @@ extension Configuration {
     /// The time limit for ending all services, one after the other. After this time, the remaining services are
     /// cancelled. The store needs the last half second of the shutdown time to close.
     ///
-    /// If the shutdown time is one second, the limit is 1.5 seconds. `serverDrainSeconds` gives the whole first second
-    /// to the requests in progress.
+    /// A shutdown time of one second is too short for this limit, because requests in progress get at least one second
+    /// (`serverDrainSeconds`). The limit is then 1.5 seconds.
     var servicesEndDuration: Duration { .milliseconds(max(2, shutdownTimeoutSeconds) * 1000 - 500) }
 }
 

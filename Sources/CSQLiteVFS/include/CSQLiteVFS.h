@@ -19,7 +19,7 @@ struct sqlite3;
 // The database must be in WAL mode, and the connection must have no open transaction. Returns SQLITE_OK, or the result
 // code of the error.
 //
-// The connection holds writes until it closes its files. Until that time, a checkpoint by this connection also zeros
+// The change lasts until the connection closes its files. During this time, a checkpoint by this connection also zeros
 // the unallocated space of the pages that it writes to the database file.
 int dwell_join_log_writes(struct sqlite3 *connection);
 

@@ -105,8 +105,9 @@ package struct SettingsRule: Hashable, Sendable {
         return nil
     }
 
-    /// Returns the first condition that the request does not meet, without the condition about chargers. The share is
-    /// compared last, because its hash takes longer than the other comparisons.
+    /// Returns the first condition that the request does not meet. The condition about chargers is not compared here,
+    /// but in `mismatch(charger:)`. The share is compared last, because its hash takes longer than the other
+    /// comparisons.
     func mismatch(_ subject: SettingsSubject) -> SettingsMismatch? {
         if let mismatch = mismatch(at: subject.at) { return mismatch }
         if let drivers, !drivers.contains(subject.driver.rawValue) { return .otherDriver }

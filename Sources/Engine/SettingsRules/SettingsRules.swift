@@ -158,8 +158,8 @@ extension SettingsRules {
     /// The rules for the history of the settings.
     package var recorded: RecordedRules { RecordedRules(version: version, json: summaryJSON) }
 
-    /// The rules as JSON for operators, in the order of the file. For drivers and chargers, the JSON contains only how
-    /// many a rule names. The settings history therefore names no driver, and stays short.
+    /// The rules as JSON for operators, in the order of the file. If a rule names drivers or chargers, the JSON
+    /// contains only their number. The settings history therefore names no driver, and stays short.
     package var summaryJSON: String {
         var writer = JSONWriter(reservingBytes: 256 * entries.count + 16)
         writer.beginArray()

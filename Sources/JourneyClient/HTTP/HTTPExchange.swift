@@ -16,7 +16,8 @@ public enum HTTPExchange {
     /// redirected request would send the token to another server.
     ///
     /// Send the request at once. Use neither a background `URLSession` nor `waitsForConnectivity`, because they may
-    /// wait for hours. The server would take the time since `X-Sent-At` for a clock error, and shift the events.
+    /// wait for hours. The server would treat the delay after `X-Sent-At` as a clock error, and shift the events'
+    /// times.
     public struct Request: Hashable, Sendable {
         public var method: String
         /// Begins with `/`.

@@ -5,7 +5,7 @@
 //     accuracy worse than the threshold, or invalid     none: the fix gives no information
 //     position inside, slow or of unknown speed         begins or continues the dwell
 //     position inside, at or above the speed threshold  ends the dwell: driving through the zone is no dwell
-//     neither inside nor outside                        none on a dwell (LocationFix.isOutside)
+//     neither inside nor outside                        does not change the dwell (LocationFix.isOutside)
 //     position outside                                  ends the dwell
 //
 // A usable fix that is not inside also sets `arrivedAt` to nil, unless the fix is older than the arrival.
@@ -39,8 +39,8 @@ public struct DwellDetector: Hashable, Sendable {
 
     /// Takes one fix. Returns true if the fix completes the dwell, which ends the stay.
     ///
-    /// Only a fix can complete a dwell. It must be taken at least `chargerDwellSeconds` after the stay's first fix. A
-    /// fix from before the stay's last fix cannot continue the stay.
+    /// Only a fix can complete a dwell. This fix must be taken at least `chargerDwellSeconds` after the stay's first
+    /// fix. A fix that is older than the stay's last fix cannot continue the stay.
     public mutating func take(_ fix: LocationFix, at charger: Coordinate, by settings: Settings) -> Bool {
         guard fix.isUsable(by: settings) else { return false }
         let radiusMeters = settings.chargerAnchorRadiusMeters
@@ -82,8 +82,8 @@ public struct DwellDetector: Hashable, Sendable {
         if stay == nil { arrivedAt = moment }
     }
 
-    /// Starts the detection over if the clock was set back. The stay's last fix or the arrival is then more than
-    /// `parkingSeconds` later than `now`.
+    /// If the stay's last fix or the arrival is more than `parkingSeconds` later than `now`, the clock was set back.
+    /// The detection then starts over.
     ///
     /// The phone then counts as arrived at `now`, so that a fix is requested soon. Otherwise the request would wait
     /// until the clock reaches the old time again.

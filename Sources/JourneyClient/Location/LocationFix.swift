@@ -37,8 +37,8 @@ public struct LocationFix: Hashable, Sendable {
     /// Returns whether the phone counts as outside of the circle. The position's distance from the edge must be larger
     /// than `horizontalAccuracyMeters`.
     ///
-    /// A position between the edge and this distance counts as neither inside nor outside. Noise at the edge of a zone
-    /// therefore does not cause repeated entries and exits.
+    /// A position beyond the edge, but at most `horizontalAccuracyMeters` from it, counts as neither inside nor
+    /// outside. Noise at the edge of a zone therefore does not cause repeated entries and exits.
     public func isOutside(_ center: Coordinate, radiusMeters: Double) -> Bool {
         coordinate.distanceMeters(to: center) > radiusMeters + horizontalAccuracyMeters
     }

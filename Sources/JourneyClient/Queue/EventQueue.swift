@@ -197,10 +197,11 @@ public struct EventQueue<Journal: EventJournal> {
     /// - any other response, such as an HTML page with 404: the event is sent again, as after a 500. A gateway or a
     ///   captive portal sends such responses.
     ///
-    /// A response may ask for a delay in `Retry-After` (or else in `RateLimit`), in `retry_after`, and in the results
-    /// of a batch. `Backoff.milliseconds` gets the longest of these delays.
+    /// A response may ask for a delay in `Retry-After` or, if that field is absent, in `RateLimit`. It may also ask in
+    /// the member `retry_after` of the body or of a batch's results. `Backoff.milliseconds` gets the longest of these
+    /// delays.
     ///
-    /// Five responses with status 500 or of the kind "any other response" move the event to the end of the queue
+    /// An event is moved to the end of the queue after five responses with status 500 or of the last kind above
     /// (`serverErrorsMax`).
     ///
     /// Each result in a batch is handled like the response to a single event. If the server rejects a batch as a whole,

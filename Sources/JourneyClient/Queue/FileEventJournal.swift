@@ -120,7 +120,7 @@ extension FileEventJournal {
         return try FileHandle(forWritingTo: url)
     }
 
-    /// If this saves enough space, atomically replaces the file with one that contains only the queued events. A
+    /// If the file has many unneeded lines, replaces it atomically with a file that contains only the queued events. A
     /// failure is not reported, because `path` still names a file with all queued events. The next removal tries again.
     private mutating func sweepIfWorthwhile() {
         guard lines >= Self.sweepLinesMin, lines > 4 * events.count else { return }

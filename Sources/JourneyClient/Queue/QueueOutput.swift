@@ -12,8 +12,8 @@ public struct Attempt: Hashable, Sendable {
 
 /// The result of an attempt, or of enqueueing into a full queue.
 public enum QueueOutput: Hashable, Sendable {
-    /// The event is durable on the server and removed from the queue. The answer is nil if the server is newer and this
-    /// release cannot read it.
+    /// The event is durable on the server and removed from the queue. If a newer server sent an answer that this
+    /// release cannot read, the answer is nil.
     case delivered(eventID: String, EventResponse?)
     /// The event is removed from the queue and not stored on the server. The app should log this, because the cause is
     /// a bug, or weeks without a network.

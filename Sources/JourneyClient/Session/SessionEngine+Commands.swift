@@ -30,11 +30,11 @@ extension SessionEngine {
     /// whether the activation is rejected (`refusal`).
     ///
     /// If another session is in progress, the phone's position is uncertain, so a fix is requested. If the phone
-    /// departed during that session, the driver must now be at a charger again: at `nextCharger` if it is set, or at
-    /// `charger`.
+    /// departed during that session, the driver must now be at a charger again. This charger is `nextCharger` if it is
+    /// set, or else `charger`.
     ///
-    /// The engine does not send a rejected activation, because the server might open a session that this phone does not
-    /// have. The engine then sends `activationRejected` without a session id.
+    /// Instead of a rejected activation, the engine sends `activationRejected` without a session id. If it sent the
+    /// activation, the server might open a session that this phone does not have.
     mutating func activate(_ sessionID: Identifier, _ merchant: Place, at occurredAt: Moment) {
         if self.sessionID == sessionID.text { return }
         if let reason = refusal(of: .exclusiveActivatedByWeb, sessionID, at: occurredAt) {

@@ -30,8 +30,8 @@ extension SessionEngine {
     /// Returns the fix if it is accurate enough and not too old, and nil otherwise. A fix from the future counts as
     /// taken at `now`.
     ///
-    /// After the phone's clock was set back, the last fix or the last event may be later than `now`. The new fix is not
-    /// compared with such a time. If the last fix is later than `now`, the dwell starts over.
+    /// After the phone's clock was set back, the last fix or the last event may be later than `now`. The check of the
+    /// new fix's age then ignores this time. If the last fix is later than `now`, the dwell starts over.
     private mutating func accepted(_ fix: LocationFix, at now: Moment) -> LocationFix? {
         guard fix.isUsable(by: settings) else { return nil }
         var fix = fix
@@ -49,8 +49,8 @@ extension SessionEngine {
     /// Makes the transition that the fix causes, if any. Returns whether the state changed.
     ///
     /// If `nextCharger` is set in NEAR_CHARGER, the driver chose it in ANCHORED and then lost the anchor. The engine
-    /// reports the exit from the present charger's zone at once. Otherwise the phone could not anchor at `nextCharger`
-    /// if it is in the same zone.
+    /// then reports the exit from the present charger's zone at once. The phone may never leave this zone, because
+    /// `nextCharger` may be in it too.
     private mutating func follow(_ fix: LocationFix, at occurredAt: Moment) -> Bool {
         switch state {
         case .idle: arrive(isInside(.chargerIntent, fix), at: occurredAt)
@@ -149,8 +149,8 @@ extension SessionEngine {
     ///
     /// Exception: the entry into the anchor zone only requests a fix, because a dwell cannot be detected without one.
     ///
-    /// The departure also requests a fix. The merchant's zone is monitored only from now on. If the phone is already in
-    /// that zone, the operating system reports no entry.
+    /// The departure also requests a fix. The merchant's zone is monitored only after the departure. If the phone is
+    /// already in that zone, the operating system reports no entry.
     ///
     /// - Parameter reportedAt: the time of the report on the phone's clock. If the clock was set back since the last
     ///   event, `occurredAt` may be later.

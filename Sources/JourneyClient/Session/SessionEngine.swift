@@ -278,9 +278,9 @@ extension SessionEngine {
     /// The geofences to monitor. The anchor zone is small for a geofence, so the operating system may miss an exit from
     /// it. The larger intent zone is therefore monitored too.
     ///
-    /// The intent zone is also monitored after the departure, because a suspended app's timers do not run. The driver's
-    /// next visit wakes the app by a crossing. The engine then reports any deadline that has passed, and after it the
-    /// arrival.
+    /// The intent zone is also monitored after the departure, because a suspended app's timers do not run. At the
+    /// driver's next visit, the entry into the zone wakes the app. The engine then reports first any passed deadline,
+    /// and then the arrival.
     private var wantedGeofences: [Geofence] {
         let hasDeparted = state == .inTransit || state == .atMerchant
         let intent = (hasDeparted ? nextCharger ?? charger : charger).map {

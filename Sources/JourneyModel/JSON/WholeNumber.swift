@@ -21,8 +21,8 @@ enum WholeNumber {
         guard mantissa.contains(where: { (0x31...0x39).contains($0) }) else { return 0 }
         guard let number = DecimalNumber(text), let digits = number.digits else {
             // `DecimalNumber` returns nil if the exponent has more than 10 characters. If such an exponent has leading
-            // zeros, the number is read again without them. If it has none, the number is too large for an Int64 or has
-            // a fraction.
+            // zeros, the number is read again without these zeros. If it has no leading zeros, the number is too large
+            // for an Int64 or has a fraction.
             return withoutLeadingZeros(text, exponentAfter: mantissa.count)
                 .flatMap { $0.withUnsafeBufferPointer { read($0) } }
         }

@@ -26,8 +26,8 @@ extension EventSubmission {
     /// Returns the canonical form that this event would have with the `app_state` and `schema_version` of a stored
     /// event. This event is a repeat of the stored event exactly if the result equals the stored event's form.
     ///
-    /// This method is slow, because it parses `metadata` again. Call it only if the forms of the two events differ as
-    /// sent.
+    /// This method is slow, because it parses `metadata` again. Call it only if this event's own `canonicalForm`
+    /// differs from the stored event's form.
     ///
     /// - Parameter hasDetails: false leaves out the details. Use false if the stored event has no details, for example
     ///   because a release that did not support details stored it.

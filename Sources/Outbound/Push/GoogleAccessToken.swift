@@ -97,8 +97,9 @@ package actor GoogleAccessToken {
             Self.isToken(text), case .number(let lifetime) = json["expires_in"], let lifetime = Int64(lifetime),
             (1...86_400).contains(lifetime)
         else { return unavailable("token_malformed") }
-        // A token is used only until `renewalSeconds` before it expires. A token with a shorter lifetime would never be
-        // used, so every notification would request a token. Such a token is therefore used for a minute.
+        // A token is used only until `renewalSeconds` before it expires. A token with a lifetime of at most
+        // `renewalSeconds` would never be used, so every notification would request a token. Every token is therefore
+        // used for at least a minute.
         return .success((Secret(text), now + max(lifetime, Self.renewalSeconds + 60)))
     }
 

@@ -16,8 +16,8 @@ final class HTTP2Loop {
     private static let idleConnectionSeconds = 3600
 
     private let channel: HTTP2Channel
-    /// The submissions from the index `next` on wait for a stream. They are in the order of arrival, and therefore also
-    /// in the order of their deadlines.
+    /// The submissions at the index `next` and later wait for a stream. They are in the order of arrival, and therefore
+    /// also in the order of their deadlines.
     private var queue: [HTTP2Channel.Submission] = []
     private var next = 0
     private var slots: [HTTP2Slot] = []
@@ -41,7 +41,7 @@ final class HTTP2Loop {
         defer { finish() }
         while true {
             // Without an open handle, `HTTP2Channel.submit` cannot wake the thread. The handle is therefore opened
-            // before `take`, so that every submission after `take` does wake it.
+            // before `take`. Every submission after `take` then wakes the thread.
             let isOpen = multi != nil || open()
             guard let submissions = channel.take(openStreams: activeCount) else { return }
             queue += submissions
@@ -203,8 +203,9 @@ final class HTTP2Loop {
         var isDead = false
         for slot in slots where slot.isActive {
             if slot.deadline <= now {
-                // If no response has arrived for half of the time limit when a request times out, the connection counts
-                // as dead. Without this rule, all requests on a dead connection would wait for their own time limits.
+                // A request times out here. If no response to any request arrived during the last half of the time
+                // limit, the connection counts as dead. Without this rule, all requests on a dead connection would wait
+                // for their own time limits.
                 isDead = isDead || lastResponseAt < silentSince
                 end(slot, with: .failure(.timedOut))
             } else if slot.hasEnded {

@@ -26,8 +26,8 @@ struct CheckedJourney {
         }
     }
 
-    /// Folds the next events. All calls together must pass the driver's events in the stored order. The first event
-    /// must be the first at or after the driver's floor.
+    /// Folds the next events. All calls together must pass the driver's events in the stored order. Events before the
+    /// driver's floor must be left out.
     mutating func take(_ part: [FoldedEvent]) {
         eventCount += part.count
         for event in part where problems.count < PostgresEventStore.problemsMax { take(event) }

@@ -31,7 +31,7 @@ extension PostgresEventStore {
     /// How often the prepared transactions are read again, and the pause before each read. Normally a transaction stays
     /// prepared for a few milliseconds.
     ///
-    /// If a transaction is still prepared after the last of these reads, readers stop at the last settled position. If
+    /// If a transaction is still prepared after `settleRoundsMax` reads, readers stop at the last settled position. If
     /// this process has not found a settled position yet, the readers fail.
     private static let settleRoundsMax = 20
     private static let settlePauseMilliseconds = 5

@@ -35,8 +35,8 @@ final class ShardDirectory: Sendable {
     private static let isCitus = PostgresStatement(
         "is_citus", "SELECT to_regclass('pg_catalog.pg_dist_partition') IS NOT NULL")
 
-    /// The shard of each lane, in the order of the lanes. If the Citus extension is installed but does not distribute
-    /// the tables, there is no row.
+    /// Returns the shard of each lane, in the order of the lanes. If the Citus extension is installed but does not
+    /// distribute the tables, returns no row.
     private static let shardOfLane = PostgresStatement(
         "shard_of_lane",
         """

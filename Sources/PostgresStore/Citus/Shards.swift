@@ -33,8 +33,8 @@ struct Shards: Hashable, Sendable {
     /// Groups the rows by shard, so that each statement runs on a single server. Returns each group with the first two
     /// parameters (`LaneParameters`) of its statement.
     ///
-    /// On a single PostgreSQL server there is one group. All instances use the same order of groups, so that all lock
-    /// rows in the same order.
+    /// On a single PostgreSQL server there is one group. All instances use the same order of groups. They therefore
+    /// lock rows in the same order.
     func groups<Row>(
         _ rows: [Row], lane: (Row) -> Int16
     ) -> [(parameters: [PostgresValue], rows: [Row])] {

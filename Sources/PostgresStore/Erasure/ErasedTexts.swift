@@ -1,8 +1,8 @@
 // When a driver is deleted, replaces the texts that clients sent. Texts that the API defines, such as event names, are
 // kept.
 //
-// This store also replaces texts that other drivers use, which SQLite's store keeps. It cannot find the other uses,
-// because most columns that contain such texts have no index.
+// SQLite's store keeps a text that other drivers use too. This store cannot find the other uses, because most columns
+// with such texts have no index. In the deleted driver's rows, it therefore replaces these texts too.
 
 import JourneyModel
 

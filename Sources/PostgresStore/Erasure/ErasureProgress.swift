@@ -2,11 +2,12 @@
 // one piece of the rows. Any instance can continue an interrupted deletion, because the table `erasure` contains its
 // progress.
 //
-// Each session gets a new id, which consists of the pseudonym and the session's number. Events find this number by the
-// session's old id. The rows of sessions must therefore keep the old ids until all events are rewritten.
+// Each session gets a new id, which consists of the pseudonym and the session's number. The rewrite of an event finds
+// this number by the session's old id. The rows of sessions must therefore keep the old ids until all events are
+// rewritten.
 //
-// The driver's row gets its new ids first (PostgresEventStore+Erasure). If an expiry (the event of a passed deadline)
-// is stored between two pieces, it therefore has the new ids.
+// The driver's row gets its new ids first (PostgresEventStore+Erasure). The server may store an expiry (the event of a
+// passed deadline) between two pieces. Such an expiry therefore has the new ids.
 //
 // During a deletion, some rows have old ids and others new ones, so no other code may copy ids between rows. Retention,
 // refolds and corrections of settings therefore skip the driver (`DriverStatements.erasing`). Two cases exist for such
@@ -146,9 +147,9 @@ struct ErasureProgress {
     /// any information in them. The order of the events stays the same:
     /// - Events of one millisecond are ordered by their sequences. Each sequence is replaced by its rank within the
     ///   millisecond.
-    /// - Among events that are still equal, the bytes of event_id and the idempotency key decide. The new key contains
-    ///   the event's rank in this order, as a number of fixed length. The new event_id is NULL, which means that the
-    ///   key is the event's id.
+    /// - If this order leaves a tie, the bytes of event_id and the idempotency key decide. The new key contains the
+    ///   event's rank in this order, as a number of fixed length. The new event_id is NULL, so the key is the event's
+    ///   id.
     ///
     /// Of the time that the client sent, two facts are kept: the moment, and whether the text had a fraction of a
     /// second.

@@ -24,9 +24,10 @@ extension PostgresEventStore: EventErasure {
             // a worker of Citus does not.
             throw PostgresError(.server(sqlState: SQLState.serializationFailure), "the driver was added meanwhile")
         }
-        // Only Citus needs this statement, because the tombstone is on the coordinator and the driver on a worker. A
-        // waiting batch continues as soon as the worker commits, so the coordinator must commit first. The change of a
-        // reference table makes it commit first.
+        // Only Citus needs this statement. The tombstone is on the coordinator. When the worker with the driver's row
+        // commits, a waiting batch continues, and must find the tombstone.
+        //
+        // This statement changes a reference table, so the coordinator commits before the worker.
         try db.execute(sql: "DELETE FROM erasure WHERE driver = ?1", arguments: [row])
     }
 

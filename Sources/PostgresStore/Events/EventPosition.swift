@@ -7,12 +7,13 @@
 // Readers stop at this lowest number: below it, all events are visible, and no new ones can appear. A transaction that
 // is left open, in any database of the server, makes the readers wait.
 //
-// Among a driver's events, a higher number (`event.seq`) means a higher position. A batch reads the driver's version
-// before it gets its transaction number, and writes only if this version is unchanged. The transaction that wrote the
-// version therefore has a lower number.
+// Among a driver's events, a higher number (`event.seq`) means a higher position. A batch first reads the driver's
+// version, then gets its transaction number, and writes only if the version is unchanged. All earlier events of the
+// driver therefore belong to transactions with lower numbers.
 //
-// A batch that locks the driver's row gets its transaction number before it waits for the row. The number may then be
-// too low. Such a batch compares its position with that of the driver's last event (`BatchReads.isBehind`).
+// A batch that locks the driver's row gets its transaction number before it waits for the row. During the wait, a
+// transaction with a higher number may store events. Such a batch therefore compares its position with that of the
+// driver's last event (`BatchReads.isBehind`).
 //
 // The position of an event that was transferred from SQLite is its number in SQLite. `raise` makes all later events get
 // higher positions.
@@ -38,8 +39,8 @@ enum EventPosition {
     /// must run before anything is inserted.
     ///
     /// A transaction that changes rows only on workers does not flush the coordinator's WAL. After a crash, the
-    /// coordinator may therefore give that transaction's number to another one. `raiseForServer` raises `xact_offset`
-    /// by more than the count of such numbers.
+    /// coordinator may therefore give out such transaction numbers a second time. `raiseForServer` raises `xact_offset`
+    /// by more numbers than can be given out twice.
     static let begin = PostgresStatement(
         "event_position_begun",
         "SELECT \(ofTransaction), coalesce(server = \(TransactionNumber.serverSQL), false) FROM event_position")
@@ -48,9 +49,9 @@ enum EventPosition {
     /// takes it in exclusive mode, and so waits for the batches with the old offset. This is necessary because readers
     /// compute `end` with a single offset.
     ///
-    /// A batch takes this lock before it locks drivers, because the reverse order could cause a deadlock.
-    /// `raiseForServer` would wait for a batch, the batch for the holder of a driver's row, and this holder for
-    /// `raiseForServer`.
+    /// A batch takes this lock before it locks drivers, because the reverse order could cause a deadlock. A batch with
+    /// this lock would wait for a driver's row. The holder of that row would wait for `raiseForServer`, which waits for
+    /// the batch.
     static let shareOffset = PostgresStatement(
         "event_position_shared", "SELECT 1 FROM pg_advisory_xact_lock_shared(\(lock))")
 

@@ -214,7 +214,8 @@ enum EventStatements {
     /// For each driver, the events with times from `asked.from_ms` to `last.at_ms`, unsorted. The subquery `last` skips
     /// the first `asked.events_max` events after `asked.from_ms`, and returns the time of the following event.
     ///
-    /// The last column contains `last.at_ms`. It is NULL if the driver has fewer events, so that all of them are read.
+    /// The last column contains `last.at_ms`. If `last` finds no event, the column is NULL, and all events from
+    /// `asked.from_ms` on are read.
     ///
     /// Without OFFSET 0, PostgreSQL could compute the millisecond once per event.
     ///
@@ -241,9 +242,11 @@ enum EventStatements {
         """
     }
 
-    /// For each driver, the journey after the last event that lies before a given time and at or after the driver's
-    /// floor. The subquery `latest` finds the millisecond of this event by the index. The subquery `last` sorts only
-    /// the events of this millisecond.
+    /// For each driver, the journey after the last event before a given time. Events below the driver's floor do not
+    /// count.
+    ///
+    /// The subquery `latest` finds the millisecond of this last event by the index. The subquery `last` sorts only the
+    /// events of this millisecond.
     ///
     /// Parameters: `LaneParameters`, the `driver.id` of drivers, times, floors.
     static let starts = PostgresStatement(

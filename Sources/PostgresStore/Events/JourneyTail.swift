@@ -15,8 +15,8 @@ struct JourneyTail: Sendable {
     private(set) var start: Journey
     /// In the fold's order.
     private(set) var events: [FoldedEvent]
-    /// The journey after the driver's last event, if that event is not in `events`; otherwise nil. No method changes
-    /// it: `insert` refuses an event that might change it, and the other methods return `Insertion.unfinished`.
+    /// The journey after the driver's last event, if that event is not in `events`; otherwise nil. `insert` refuses an
+    /// event that might change this journey. `insertInPart` and `goOn` return `Insertion.unfinished` instead.
     let end: Journey?
 
     init(start: Journey, events: [FoldedEvent] = [], end: Journey? = nil) {
@@ -32,8 +32,8 @@ struct JourneyTail: Sendable {
 
     /// The effects of an insertion.
     struct Insertion {
-        /// The number of the new event, normally the `seq` of the parameter `new`. If the event comes last and a
-        /// deadline passed before it, the deadline's expiry gets that number. The new event then gets the following
+        /// The number of the new event, normally the `seq` of the parameter `new`. If the new event comes last and a
+        /// deadline passed before it, the deadline's expiry gets this `seq`. The new event then gets the following
         /// number.
         var seq: Int64
         var verdict = Verdict.none
@@ -76,7 +76,7 @@ struct JourneyTail: Sendable {
     }
 
     /// Continues a refold: folds `events` again from the journey `running` on, until the new journey equals the stored
-    /// one. `events` must contain all events of their last second.
+    /// one. `events` must not end in the middle of a second.
     ///
     /// - Parameters:
     ///   - newSeq: the number of the event that was inserted.
@@ -100,8 +100,8 @@ struct JourneyTail: Sendable {
             -> FoldedEvent
     ) -> Int64 {
         var walk = Walk(running: start, newSeq: .max, expirySeq: newSeq, stopsEarly: false)
-        // An expiry gets the settings of `upcoming`, the first event after the deadline. If the walk keeps events of an
-        // incomplete second, `upcoming` is the first of these (`next`).
+        // An expiry gets the settings of `upcoming`. If the walk still keeps events of a second, `upcoming` is the
+        // first of them (`next`). If not, `upcoming` is `event`.
         var next: FoldedEvent?
         for event in events {
             let upcoming = next ?? event
@@ -163,8 +163,8 @@ struct JourneyTail: Sendable {
         return insertion
     }
 
-    /// - Parameter isPart: whether the caller can continue the refold with the driver's later events. If false, a
-    ///   refold that would have to continue changes nothing.
+    /// - Parameter isPart: whether the caller can continue the refold with the driver's later events. If `isPart` is
+    ///   false and the refold would go beyond `events`, this method changes nothing.
     private mutating func insertLate(
         _ new: FoldedEvent, isPart: Bool, _ expiry: MakeExpiry
     ) -> Insertion {
@@ -243,8 +243,10 @@ private struct Walk {
 
     typealias MakeExpiry = JourneyTail.MakeExpiry
 
-    /// Folds the event, or keeps it until its second is complete. Returns false if the walk ends. If the walk ends with
-    /// the events that were kept before, `row` is not folded.
+    /// Folds `row`, or keeps it until its second is complete. May first fold the events that were kept before. If the
+    /// walk ends with those events, `row` is not folded.
+    ///
+    /// Returns false if the walk ends.
     mutating func take(_ row: FoldedEvent, _ expiry: MakeExpiry) -> Bool {
         if let first = second.first, !first.event.sharesSecond(with: row.event) || row.isBehindSearch {
             guard finish(expiry) else { return false }

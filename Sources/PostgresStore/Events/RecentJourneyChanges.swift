@@ -10,7 +10,7 @@ import JourneyModel
 ///
 ///     change   = head seq [session] [grace] [hard] [ended by]
 ///     head     = one byte: state | 8 (has session) | 16 (has grace deadline) | 32 (has hard deadline)
-///                | 64 (has ended by) | 128 (the session of the change before; then 8 is not set)
+///                | 64 (has ended by) | 128 (same session as in the change before; 8 is then not set)
 ///     seq      = `event.seq`, LEB128
 ///     session  = number of bytes, LEB128, and the bytes
 ///     grace, hard = milliseconds since 1970, zigzag, LEB128

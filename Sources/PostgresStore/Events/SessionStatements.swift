@@ -141,8 +141,8 @@ enum SessionStatements {
     private static let unusedMax = 100
     private static let recentMax = 200
 
-    /// Deletes unused sessions among the driver's last `recentMax`, except for the newest `unusedMax` unused ones.
-    /// Without this limit, a driver who keeps registering sessions could fill the table.
+    /// Among the driver's last `recentMax` sessions, keeps the newest `unusedMax` unused ones, and deletes all other
+    /// unused ones. Without this limit, a driver who keeps registering sessions could fill the table.
     ///
     /// Parameters: `driver.id`, the batch.
     static let forgetUnused = PostgresStatement(
@@ -172,8 +172,9 @@ enum SessionStatements {
         """)
 
     /// The newest sessions are those with the highest numbers. If the server's clock was once ahead, old sessions have
-    /// later opening times than new ones. By opening time, a new session would be the oldest, and its own registration
-    /// would delete it.
+    /// later opening times than new ones.
+    ///
+    /// If opening times decided, a new session would then count as the oldest. Its own registration would delete it.
     ///
     /// - Parameter lanes: returns a condition on the table with the given name. It begins with AND, or is empty.
     private static func unused(_ driver: String, _ batch: String, _ lanes: (String) -> String) -> String {

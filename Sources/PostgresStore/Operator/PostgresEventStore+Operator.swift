@@ -171,8 +171,10 @@ private enum OperatorStatements {
     static let newest = PostgresStatement(
         "newest_event", "SELECT max(position) FROM event WHERE position < \(EventPosition.end(settled: "$1"))")
 
-    /// The position after which exactly the maximum number of events follow; no row if there are not more events than
-    /// the maximum. Parameters: the position after which counting would begin, the maximum, `settledEnd`.
+    /// Returns the position after which exactly the maximum number of events follow. If the number of events is not
+    /// above the maximum, returns no row.
+    ///
+    /// Parameters: the position after which counting would begin, the maximum, `settledEnd`.
     static let tallyCut = PostgresStatement(
         "tally_cut",
         """

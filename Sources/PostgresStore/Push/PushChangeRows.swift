@@ -1,5 +1,5 @@
-// Finds the changes of journeys that may cause push notifications. The column `recent_changes` of a driver with new
-// events contains them (RecentJourneyChanges.swift). A late event that changes only the past adds no change to this
+// Finds the changes of journeys that may cause push notifications. Reads them from the column `recent_changes` of each
+// driver with new events (RecentJourneyChanges.swift). A late event that changes only the past adds no change to this
 // column.
 
 import Engine

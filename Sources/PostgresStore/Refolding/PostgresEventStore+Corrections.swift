@@ -36,7 +36,7 @@ extension PostgresEventStore: SettingsCorrecting {
         }
     }
 
-    /// Examines the next drivers. Refolds the first of them with an event that the correction changes, if there is one.
+    /// Examines the next drivers. If the correction changes an event of any of them, refolds the first such driver.
     /// Returns the driver's number after which the next call begins.
     func correct(_ id: Int64, _ request: RefoldRequest) async throws(StoreFailure) -> RefoldPart {
         let recorded = try await read { db in

@@ -29,8 +29,8 @@ enum AgedRows {
     /// SQL condition that no journey names an outlived session, so that its row can be deleted. The condition checks
     /// the journey at the driver's floor and the current journey. The current journey may name a previous session.
     ///
-    /// The journeys after stored events need no check. They follow from these events and the journey at the floor, so
-    /// they name no other sessions.
+    /// The journeys after stored events need no check. They name only sessions that have events, or that the journey at
+    /// the floor names.
     ///
     /// - Parameters:
     ///   - lanes: like that of `outlived`.

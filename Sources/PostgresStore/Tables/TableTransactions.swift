@@ -16,8 +16,8 @@ final class TableTransactions: Sendable {
     /// one of them fails (PostgreSQL manual, section 13.5). If all further runs fail too, the change itself is the
     /// cause.
     private static let violationsMax = 3
-    /// The longest pause before a change is run again, in milliseconds. The limit of the pause doubles with each run
-    /// until it reaches this value.
+    /// The pause before a change is run again is random, up to a limit that doubles with each run. This value is the
+    /// highest limit, in milliseconds.
     private static let pauseMillisecondsMax = 100
 
     private let pool: PostgresPool

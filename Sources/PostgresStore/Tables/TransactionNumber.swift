@@ -41,8 +41,8 @@ struct TransactionNumber: Hashable, Sendable {
     private static let status = PostgresStatement(
         "transaction_status", "SELECT pg_xact_status($1::xid8), \(serverSQL)")
 
-    /// Reads the result of `query`. A later transaction has the same number only if this transaction was not committed
-    /// (see `server`). So "aborted" always means that this transaction was not committed.
+    /// Reads the result of `query`. "aborted" always means that this transaction was not committed. If a later
+    /// transaction has the same number, this transaction was not committed either (see `server`).
     ///
     /// If `server` has changed, "committed" may be the status of a later transaction with the same number. The status
     /// of this transaction is then unknown.

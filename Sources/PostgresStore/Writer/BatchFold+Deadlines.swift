@@ -27,8 +27,8 @@ extension BatchFold {
         state.result.outcomes.append(.expiry(true))
     }
 
-    /// Returns the settings for an expiry (the event of a passed deadline) in the driver's session in progress. Returns
-    /// nil if the session's row must be read first.
+    /// Returns the settings for the expiry of `journey`. Returns nil if the row of the journey's session must be read
+    /// first.
     private func settings(
         ofExpiryOf journey: Journey, _ request: ExpiryRequest, _ state: inout GroupState
     ) -> VersionedSettings? {

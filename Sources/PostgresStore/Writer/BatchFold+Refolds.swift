@@ -28,8 +28,8 @@ extension BatchFold {
         return result
     }
 
-    /// A refold in parts may insert a late event, which is the group's first work. As long as this work has no outcome,
-    /// returns that refold. Returns nil in all other cases.
+    /// If a refold in parts inserts a late event, that event is the group's first work. Returns this refold as long as
+    /// the first work has no outcome. Otherwise returns nil.
     func insertion(after outcomes: [WorkOutcome]) -> RefoldInParts? {
         guard let refolded = reads.refolded, refolded.isInsertion, outcomes.isEmpty else { return nil }
         return refolded

@@ -5,8 +5,8 @@ import JourneyModel
 
 extension BatchFold {
     private static let tailGrowth: Int64 = 8
-    /// The maximum number of reads for a driver with few events: so many reads suffice for all events of the driver.
-    /// Each read has at most `sharedTailMax` events.
+    /// A driver has few events if this number of reads is enough for all of them. Each read has at most `sharedTailMax`
+    /// events.
     private static let tailsMax: Int64 = 4
 
     /// Prepares the fold for an event at `time`. Returns false if more events must be read, or if the event is left to
@@ -25,8 +25,9 @@ extension BatchFold {
         return false
     }
 
-    /// Returns which stored events must be read for the group's first event, which is at `time`. The same events should
-    /// suffice for the group's other late events. With a read for each event, 300 late events could need 300 batches.
+    /// Returns which stored events must be read for the group's first event, which is at `time`. The same read should
+    /// also serve the group's other late events. With a separate read for each event, 300 late events could need 300
+    /// batches.
     ///
     /// The first read begins at the group's earliest late event. If this read ends before `time`, a second read
     /// follows:

@@ -106,8 +106,9 @@ struct BatchFold {
         let group: DriverGroup
         /// Nil while the driver does not exist.
         var fold: DriverFold?
-        /// Keys of events that an earlier batch with the same work stored without receiving an answer. In this batch,
-        /// the first copy of such an event is answered as stored. Each further copy is answered as a repeat.
+        /// Keys of events that this batch has answered as stored, although an earlier batch with the same work stored
+        /// them. The earlier batch could not answer, because it got no answer from PostgreSQL. Each further copy of
+        /// such an event is answered as a repeat.
         var answeredKeys: Set<TextKey> = []
         var result = FoldedGroup()
 

@@ -25,8 +25,8 @@ struct BatchWrites {
     /// The indexes in `moving` of the queries that update drivers. These queries return the `driver.id` of each updated
     /// driver.
     let moves: Range<Int>
-    /// On Citus, the index in `moving` of the query for new drivers who were deleted since the reads (ErasedDrivers).
-    /// Empty on a single PostgreSQL server.
+    /// On Citus, the index in `moving` of the query that finds deletions of this batch's new drivers (ErasedDrivers).
+    /// Empty on a single PostgreSQL server, or if the batch has no such query.
     let erased: Range<Int>
     let settings: [String]
     /// The groups with something to write.

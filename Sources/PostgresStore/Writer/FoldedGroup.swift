@@ -24,7 +24,7 @@ struct FoldedGroup: Sendable {
     var hasRegistered = false
     var charges: [(claim: AdmissionClaim, rowCount: Int)] = []
     /// Whether a late event was folded whose refold is charged to a rate limit. If so, the following works are left to
-    /// another batch. The charge is made before that batch, so the limit may refuse its late events.
+    /// another batch. The charge is made first, so the rate limit may refuse late events among those works.
     var isCharged = false
     /// Whether the remaining works are left to another batch. There are three reasons:
     ///
@@ -32,8 +32,8 @@ struct FoldedGroup: Sendable {
     /// - The next work follows a refold in parts.
     /// - The next work is a correction, but not the group's first work.
     ///
-    /// Stored events are read only for the first work of a group. With reads for all works, the events for one work
-    /// could replace those for another, again and again. The works would then never be stored.
+    /// Stored events are read only for the first work of a group. If each work had its own read, these reads could
+    /// replace each other again and again. No work would then ever be stored.
     var isLeft = false
     /// What must be read before the group can be folded. If this is not empty, ignore the other properties.
     var need = BatchNeed()
@@ -48,8 +48,8 @@ struct FoldedGroup: Sendable {
     /// Whether this batch also folds the driver's next work.
     var takesMore: Bool { !isStale && !isCharged && !isLeft && need.isNothing }
 
-    /// Returns whether the outcomes are valid. The batch has updated `drivers`. If the group's driver had to be
-    /// updated, it must be one of them.
+    /// Returns whether the outcomes are valid. The batch has updated the drivers in `drivers`. If the group's driver
+    /// had to be updated, `drivers` must contain it.
     func isDone(afterMoving drivers: Set<Int64>) -> Bool {
         !mustBeAlone && !isStale && (moved.map { drivers.contains($0.row.id) } ?? true)
     }

@@ -21,9 +21,10 @@ struct DriverGroup: Sendable {
     /// See `Work.isLong`.
     var isLong: Bool { works.contains(where: \.isLong) }
 
-    /// Whether the group is read again if the reads found a session's owner, but not the session. Another transaction
-    /// may have deleted the session between the reads. On Citus, the row in `session_owner` may even remain visible for
-    /// a moment after the driver was locked.
+    /// Whether the group may be read again after its reads found a session's owner, but not the session.
+    ///
+    /// Another transaction may have deleted the session between the reads. On Citus, the row in `session_owner` may
+    /// even remain visible for a moment after the driver was locked.
     ///
     /// If the first batch with the lock does not find the session, the batch is run once more. The second batch with
     /// the lock stores the event without opening the session.
@@ -46,8 +47,8 @@ final class WorkQueue: Sendable {
         /// Whether that batch is counted in `State.slowCount`.
         var isTakenSlow = false
 
-        /// Whether the next batch with work of this line may be slow. The first work decides, because works that were
-        /// put back come first. Each of them has failed at most as often as the work before it.
+        /// Whether the next batch with work of this line may be slow. The first work is enough to decide this. Works
+        /// that were put back come first, and no work has failed more often than the work before it.
         var mayBeSlow: Bool { works.first?.mayBeSlow ?? false }
 
         /// Removes and returns the checks of the driver's deadline that would wait for a slow batch.
@@ -143,7 +144,8 @@ final class WorkQueue: Sendable {
         }
 
         /// Returns the works at the start of a driver's line that may share a batch. A check of the driver's deadline
-        /// never shares a batch. Which deadline has passed is uncertain until the driver's earlier events are stored.
+        /// never shares a batch. Until the driver's earlier events are stored, it is uncertain which deadline has
+        /// passed.
         private static func first(of works: [Work]) -> ArraySlice<Work> {
             if let first = works.first, first.isCheck { return works.prefix(1) }
             return works.prefix { !$0.isCheck }
@@ -161,8 +163,9 @@ final class WorkQueue: Sendable {
 
     var count: Int { state.withLock(\.workCount) }
 
-    /// Adds all of the works, or none. Refuses the check of a deadline that would wait for a slow batch. Its caller
-    /// waits for the checks of several drivers together, so this check would delay all of them.
+    /// Adds all of the works, or none. If one of them is the check of a deadline and would wait for a slow batch,
+    /// refuses all. `storeExpiries` waits for the checks of several drivers together, so one slow check would delay all
+    /// of them.
     func add(_ works: [(driver: DriverID, work: Work)]) throws(Refusal) {
         let result = state.withLock { state -> Result<CheckedContinuation<Void, Never>?, Refusal> in
             if state.isClosed { return .failure(.closed) }
@@ -209,8 +212,8 @@ final class WorkQueue: Sendable {
     /// Makes a driver available again after its batch. The works in `undone` come before work that has arrived
     /// meanwhile.
     ///
-    /// - Returns: the checks of the driver's deadline that would have to wait for a slow batch. They are no longer in
-    ///   the queue. The caller must answer them.
+    /// - Returns: checks of the driver's deadline, each of which would have to wait for a slow batch. They are no
+    ///   longer in the queue. The caller must answer them.
     @discardableResult
     func giveBack(_ driver: DriverID, undone: [Work]) -> [Work] {
         let (woken, checks) = state.withLock { state -> ([CheckedContinuation<Void, Never>], [Work]) in

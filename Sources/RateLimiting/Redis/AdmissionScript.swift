@@ -17,10 +17,10 @@ enum AdmissionScript {
     /// The number of the call shows whether a reply belongs to this call.
     ///
     /// A charge made at t leaves the window at t + window. Two special cases:
-    /// - If Redis fails over to a machine with a slow clock, all charges may be more than a window in the future. The
-    ///   script deletes such charges, so that clients need not wait until they expire.
+    /// - After a failover to a machine with a slow clock, all charges may be more than a window's length in the future.
+    ///   The script deletes such charges, so that clients need not wait until they expire.
     /// - After the limit was lowered or after `charge`, the window may hold more charges than the limit. A new charge
-    ///   then fits only when the surplus charges have left the window.
+    ///   fits only when the window again holds fewer charges than the limit.
     ///
     /// Every call from Lua takes Redis about a microsecond, so the script makes few calls. Charges are counted and
     /// removed by time only if the oldest has expired or if there are more charges than the limit.
@@ -84,8 +84,8 @@ enum AdmissionScript {
     ///
     /// - Parameters:
     ///   - number: the call's number. It must be below 2^53, so that Lua represents it exactly.
-    ///   - namesStoredKeys: whether to pass the key of the set of stored events. Without this key, a repeat is charged
-    ///     if its idempotency key is only in that set. The call then has one argument less.
+    ///   - namesStoredKeys: whether to pass the key of the set of stored events. If it is false, the call has one
+    ///     argument less. A repeat is then charged if its idempotency key is only in that set.
     static func addArguments(
         for claim: AdmissionClaim, number: Int64, limits: RateLimits, namesStoredKeys: Bool = true,
         to commands: inout RedisCommands

@@ -1,5 +1,5 @@
-// The calls of the admission script: sends the claims to a node and parses the replies. Sends the script's source if
-// the node does not have the script. Follows the redirects of a cluster within the same timeout.
+// Calls the admission script: sends the claims to a node and parses the replies. Sends the script's source if the node
+// does not have the script. Follows the redirects of a cluster within the same timeout.
 
 internal import Sockets
 internal import Synchronization
@@ -34,8 +34,8 @@ struct RedisCalls: Sendable {
     /// Returns the answers of the node in the order of the claims. An answer is nil if Redis replied with an error. If
     /// the connection was lost, the answers after the loss are missing.
     ///
-    /// The array is empty if the calls could not be sent, the task was cancelled, or a reply cannot come from the
-    /// script.
+    /// The array is empty if the calls could not be sent or the task was cancelled. It is also empty if a reply has a
+    /// form that the script never returns.
     nonisolated(nonsending) func ask(
         _ claims: [AdmissionClaim], _ node: RedisNode
     ) async -> [AdmissionScript.Answer?] {
@@ -107,12 +107,13 @@ struct RedisCalls: Sendable {
         /// Whether the command ASKING is sent first. The node then serves a slot that is still moving to it.
         var asks = false
         /// Whether the call passes only the key of the driver's window. While a slot moves, a node rejects a call with
-        /// several keys if it does not have all of them.
+        /// several keys unless the node has all of these keys.
         var hasOneKey = false
     }
 
     /// Repeats each redirected call at the node that the redirect names, and replaces the reply. TRYAGAIN names no
-    /// node, so the call is repeated at the same node. If the call fails again, its reply remains the last redirect.
+    /// node, so the call is repeated at the same node. If the repeated call fails, the last redirect stays in
+    /// `replies`.
     private nonisolated(nonsending) func follow(
         _ calls: Numbered, _ node: RedisNode, _ replies: inout [RedisReply], until deadline: Deadline
     ) async {

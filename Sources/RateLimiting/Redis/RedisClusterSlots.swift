@@ -1,5 +1,5 @@
-// Asks the nodes of a cluster which primary has which slot. Each question uses a new connection, because the answer is
-// longer than the replies that the connections for requests accept.
+// Asks the nodes of a cluster which primary has which slot. Each question uses a new connection, because the
+// connections for requests do not accept such a long reply.
 
 internal import Sockets
 

@@ -13,8 +13,8 @@ struct RedisTarget: Sendable {
         case primary
         /// A primary of a cluster. Opening throws `.notPrimary` if the server is a replica.
         ///
-        /// `probeTag` is a hash tag whose slot belongs to the server. If `probeTag` is nil, opening only sends PING
-        /// instead of testing the script.
+        /// `probeTag` is a hash tag whose slot belongs to the server. If `probeTag` is nil, opening sends PING and does
+        /// not test the script.
         case clusterNode(probeTag: String?)
     }
 
@@ -190,8 +190,8 @@ struct RedisConnection: Sendable {
 
     /// Replies come in the order of the calls, so only the deadline of the first waiting call is checked.
     ///
-    /// If no call waits, a read lasts at most `timeoutMilliseconds`. A call that is added during the read has a later
-    /// deadline, so its deadline is checked in time.
+    /// If no call waits, a read lasts at most `timeoutMilliseconds`. If a call is added during the read, the call's
+    /// deadline is after the end of the read. The next read still checks this deadline in time.
     private func read(
         into pipeline: RedisPipeline, _ report: (RedisFailure) -> Void
     ) async -> RedisFailure? {

@@ -33,8 +33,8 @@ final class RedisHealth: Sendable {
 
     var permitsRequests: Bool { breaker.withLock(\.permitsRequests) }
 
-    /// Records that a request got a valid reply. Does nothing unless the breaker is closed, because only a probe may
-    /// close it, not a late reply.
+    /// Records that a request got a valid reply. Does nothing unless the breaker is closed, because a late reply must
+    /// not close it. Only a probe may close the breaker.
     func recordSuccess() {
         breaker.withLock { if $0.permitsRequests { $0.recordSuccess() } }
     }
@@ -53,7 +53,7 @@ final class RedisHealth: Sendable {
         let chance = Double.random(in: 0..<1)
         let (opened, wasClosed) = breaker.withLock { breaker -> (Bool, Bool) in
             // A redirected probe proves nothing, because Redis redirects a command before it checks whether writes are
-            // permitted. The breaker opens again, and a further probe uses a slot that the node then has.
+            // permitted. The breaker opens again. The next probe uses a slot that the node has at that time.
             if isRedirect && breaker.state != .halfOpen { return (false, false) }
             let wasClosed = breaker.state == .closed
             return (breaker.recordFailure(at: time, chance: chance), wasClosed)

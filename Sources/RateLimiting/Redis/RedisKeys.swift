@@ -31,8 +31,8 @@ enum RedisKeys {
     /// because a fixed slot might be moving to another node.
     static func probeTag(whereSlot contains: (Int) -> Bool) -> String? {
         let start = Int.random(in: 0..<RedisSlots.count)
-        // The loop tries 16 times as many tags as there are slots. Even if only one slot is wanted, the probability
-        // that no tag has it is only e^-16.
+        // The loop tries 16 times as many tags as there are slots. Even if only one slot is wanted, all tags miss this
+        // slot with a probability of only e^-16.
         for number in start..<start + 16 * RedisSlots.count {
             let tag = "%probe\(number)"
             if contains(RedisSlots.slot(ofTag: tag.utf8)) { return tag }

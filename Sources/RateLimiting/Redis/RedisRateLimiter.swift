@@ -1,7 +1,7 @@
 // The implementation of the port `Admission` that uses Redis. All processes share the rate limit windows in Redis. A
 // script in Redis makes each decision in one round trip (contract, section 4).
 //
-// This process mirrors its own charges in windows of its own. These windows decide whenever Redis does not.
+// This process also records its own charges in windows in its memory. If Redis does not decide, these windows decide.
 //
 // This process decides at once if there is no connection, the breaker is open, or too many calls are waiting. It also
 // decides if the connection is lost during a call, or if the reply is late, unexpected or an error.
@@ -49,9 +49,9 @@ package final class RedisRateLimiter: Admission {
     ///   - timeoutMilliseconds: how long a request may wait for Redis; at least 1.
     ///   - fallback: the limiter in this process. Its limits are used for Redis too. No other `RedisRateLimiter` may
     ///     use the same limiter.
-    ///   - keyedHash: hashes the idempotency keys of services' claims, which contain a driver's id. Redis stores them
-    ///     under the service's id, so the driver's deletion does not remove them. All processes that use this Redis
-    ///     must have the same function.
+    ///   - keyedHash: hashes the idempotency key of a service's claim, because the key contains a driver's id. Redis
+    ///     stores the hash under the service's id, so the driver's deletion does not remove it. All processes that use
+    ///     this Redis must have the same function.
     package init(
         endpoint: RedisEndpoint, timeoutMilliseconds: Int = 50, fallback: LocalRateLimiter, loops: EventLoopGroup,
         keyedHash: @escaping @Sendable (String) -> String, logger: Logger
@@ -135,14 +135,14 @@ package final class RedisRateLimiter: Admission {
     /// Charges the window in this process and the window in Redis.
     ///
     /// The window in Redis also contains charges of other processes, and of this process before a restart. It may
-    /// therefore be full before the window in this process. If Redis replies so, `quota` reports a full window until
-    /// the window in Redis resets.
+    /// therefore be full before the window in this process. `quota` then reports a full window until the window in
+    /// Redis resets.
     package func charge(_ claim: AdmissionClaim, times: Int) {
         if limits.isOff(claim.limitClass) { return }
         let times = min(times, limits.chargesMax(of: claim.limitClass))
         fallback.charge(claim, times: times)
-        // Redis counts `quota.resetMilliseconds` from a time after `askedAt`. The sum of both is therefore never later
-        // than the reset of the window in Redis.
+        // Redis counts `quota.resetMilliseconds` from a time after `askedAt`. The time passed to `recordFull` is
+        // therefore never later than the reset of the window in Redis.
         let askedAt = fallback.now()
         post(AdmissionScript.charge(inRedis(claim), times: times, limits), of: claim.driver) {
             [limits, fallback, driver = claim.driver, limitClass = claim.limitClass] replies in
@@ -152,8 +152,8 @@ package final class RedisRateLimiter: Admission {
         }
     }
 
-    /// Returns whether the window in this process has more charges than its limit, as is possible after `charge`.
-    /// Charges by other processes do not count.
+    /// Returns whether the window in this process has more charges than its limit. `charge` can cause this. Charges by
+    /// other processes do not count.
     package func isOverdrawn(by driver: DriverID, in limitClass: RateLimitClass) -> Bool {
         fallback.isOverdrawn(by: driver, in: limitClass)
     }

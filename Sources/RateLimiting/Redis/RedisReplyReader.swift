@@ -67,12 +67,12 @@ final class RedisReplyReader {
     }
 }
 
-/// A reply that is being built. The root of a reply and each nested array have a node. Any other element is stored only
-/// in `elements` of its array's node.
+/// A reply that is being built. The root of a reply and each nested array have a node. Any other element has no node,
+/// and is stored in `elements` of the array that contains it.
 private final class Node {
     private var reply: RedisReply
-    /// The elements of an array. A nested array is an empty array here until `whole` replaces it by the result of its
-    /// node in `arrays`.
+    /// The elements of an array. Each nested array is at first an empty array here. `whole` replaces it by the complete
+    /// array, which comes from the nested array's node in `arrays`.
     private var elements: [RedisReply] = []
     private var arrays: [(index: Int, node: Node)] = []
 

@@ -39,7 +39,7 @@ final class RedisSentinels: Sendable {
     }
 
     /// Must be called when the primary that this sentinel named could not be used. `primary(on:)` then asks another
-    /// sentinel first. A sentinel cut off from the other sentinels keeps naming the old primary after a promotion.
+    /// sentinel first. If a sentinel is cut off from the others, it keeps naming the old primary after a promotion.
     func askAnother(than sentinel: Int) {
         // Several links may report the same sentinel. Only the first report changes `first`.
         _ = first.compareExchange(

@@ -17,8 +17,8 @@ final class RedisTLS: Hashable, Sendable {
     let ca: String?
     let certificate: String?
     let key: String?
-    /// The OpenSSL context with the contents of the PEM files. Sessions hold references to it, so OpenSSL frees a
-    /// released context only after its last session.
+    /// The OpenSSL context with the contents of the PEM files. Each session holds a reference to the context. OpenSSL
+    /// therefore frees a released context only when no session uses it any more.
     private let context = Mutex<OwnedContext?>(nil)
 
     private struct OwnedContext: @unchecked Sendable {

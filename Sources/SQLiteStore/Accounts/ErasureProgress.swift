@@ -80,8 +80,8 @@ struct ErasureProgress {
         (self.driver, pseudonym, self.step, last, eventCount) = (driver, row[0], step, row[2], row[3])
     }
 
-    /// Rewrites at most `rowsMax` rows, in one or more steps. May exceed `rowsMax` to finish the events of one
-    /// millisecond. If two calls rewrote these events, their order would change.
+    /// Rewrites at most `rowsMax` rows, in one or more steps. May exceed `rowsMax`, because one call must rewrite all
+    /// events of a millisecond. Otherwise the order of these events would change.
     ///
     /// Completes the deletion when no row is left to rewrite. If `mayComplete` is false, a call that has rewritten rows
     /// leaves the completion to the next call.
@@ -119,8 +119,8 @@ struct ErasureProgress {
         }
     }
 
-    /// Returns the value of `column` in the last of the next `rowsMax` rows, in the order of `column`; nil if fewer
-    /// rows are left.
+    /// Finds the next `rowsMax` rows in the order of `column`. Returns the value of `column` in the last of these rows;
+    /// nil if fewer rows are left.
     private func end(_ table: String, _ column: String, _ rowsMax: Int, _ db: Database) throws -> Int64? {
         try Int64.fetchOne(
             db.cachedStatement(

@@ -103,8 +103,8 @@ package struct ErasureScan: ErasureSearch {
         } + [
             ("driver.driver_id", "SELECT 1 FROM driver WHERE id = ?1 AND driver_id NOT LIKE 'erased-%'"),
             ("session.session_id", "SELECT 1 FROM session WHERE driver = ?1 AND session_id NOT LIKE 'erased-%'"),
-            // The second pattern matches the key of an expiry, the event that the server stores after a session's
-            // deadline. The key of an expiry stored after the deletion contains the session's new id.
+            // An expiry is the event that the server stores after a session's deadline. If it is stored after the
+            // deletion, its key contains the session's new id. The second pattern matches such a key.
             (
                 "event.idempotency_key",
                 """

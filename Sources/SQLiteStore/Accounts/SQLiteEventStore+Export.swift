@@ -89,8 +89,9 @@ extension SQLiteEventStore: EventExport {
     }
 
     /// `ExportColumn` derives the JSON member from a column's name. `source` is the rest of the query, and must select
-    /// the row with number ?1 of the driver ?2. `more` writes further members of the row whose number is its first
-    /// argument.
+    /// the row with number ?1 of the driver ?2.
+    ///
+    /// `more` gets the row's number as its first argument, and writes further members of the row.
     private static func list(
         _ name: String, keys: @escaping Keys, columns: [(name: String, sql: String)], from source: String,
         more: (@Sendable (Int64, Moment, inout JSONWriter, Database) throws -> Void)? = nil

@@ -1,8 +1,8 @@
-// The end of a driver's chain, the linked list of the driver's events (EventChain.swift). The driver's row stores this
-// value. An event that comes after all others is therefore appended without reading another event's row.
+// The end of a driver's chain, the linked list of the driver's events (EventChain.swift). The driver's row stores the
+// end. An event that comes after all others is therefore appended without reading another event's row.
 
-/// The climb of the driver's last event in the order (corrected_at_ms, id). A climb begins with the event itself. Each
-/// step leads to the nearest earlier event with a higher level (`EventChain.level`).
+/// The climb of the driver's last event. A climb begins with the event itself. Each step leads to the nearest earlier
+/// event, in the order (corrected_at_ms, id), with a higher level (`EventChain.level`).
 ///
 /// The column `driver.chain` is NULL if the driver has no events. Otherwise it contains the following numbers, each in
 /// zigzag and LEB128 encoding:
@@ -24,8 +24,8 @@ struct ChainEnd: Equatable {
     /// The id of the driver's last event; nil without events.
     var last: Int64? { climb.last }
 
-    /// Returns whether a new event with this `corrected_at_ms` comes after all others. This includes the time of the
-    /// last event, because the new event has a higher id.
+    /// Returns whether a new event with this `corrected_at_ms` comes after all others. If the last event has the same
+    /// time, the new event comes after it, because the new event has a higher id.
     func isBefore(_ time: Int64) -> Bool { climb.isEmpty || time >= self.time }
 
     /// Appends an event that comes after all others. Returns the ids for the event's columns `previous` and `jump`.

@@ -78,8 +78,8 @@ final class DriverRow {
         hasNewClockMemory = true
     }
 
-    /// Returns the row number of the journey's session if its id is `sessionID`; otherwise nil. The session's driver is
-    /// not compared, because a journey names only sessions of its own driver.
+    /// If `sessionID` is the id of the journey's session, returns the session's row number; otherwise nil. The
+    /// session's driver is not compared, because a journey names only sessions of its own driver.
     func sessionRow(named sessionID: String) -> Int64? {
         guard let session = journey.session, let current = journey.journey.sessionID,
             haveSameBytes(current, sessionID)
@@ -87,8 +87,8 @@ final class DriverRow {
         return session
     }
 
-    /// Sets the journey after the head event. If readers of the journey's stream would see a difference, records a
-    /// change with the cause `event`.
+    /// Replaces the driver's journey. If readers of the journey's stream would see a difference, records a change with
+    /// the cause `event`.
     func move(to journey: StoredJourney, by event: Int64) {
         let isSeen =
             self.journey.journey.state != journey.journey.state

@@ -241,8 +241,8 @@ final class EventAppending {
     ///
     /// - Parameters:
     ///   - correction: the correction of settings to apply if no other refold of the driver is in progress.
-    ///   - reporting: the row number of a correction of settings. If the refold applies another correction, the counts
-    ///     of that other correction are kept for `takeUnreported`.
+    ///   - reporting: the row number of the correction of settings whose counts the caller reports. If the refold
+    ///     applies another correction, the refold's counts are kept for `takeUnreported`.
     func refold(
         _ driver: DriverRow, correction: Refolding.Correction? = nil, reporting: Int64? = nil, now: Moment? = nil
     ) throws(SQLiteError) -> Refolding.Piece {

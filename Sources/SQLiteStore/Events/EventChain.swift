@@ -146,8 +146,9 @@ final class EventChain {
     }
 
     /// Searches backwards from `start` for the nearest event with a level above `level`. The search may follow jumps,
-    /// because no skipped event has a higher level than the event with the jump. Before an event without a jump, no
-    /// event has a higher level.
+    /// because no skipped event has a higher level than the event with the jump.
+    ///
+    /// If an event has no jump, no earlier event has a higher level than this event. The search then ends.
     private func nearest(from start: Int64?, above level: Int) throws(SQLiteError) -> Int64? {
         var id = start
         while let current = id {

@@ -39,9 +39,11 @@ final class EventFolding {
         var mark: RefoldMark?
     }
 
-    /// Adds the event at its position in the order, and updates the driver's head. The cost does not depend on the
-    /// journey's length if the event comes after the head. For a late event, refolds at most `rowsMax` events, then the
-    /// rest of the last event's millisecond.
+    /// Adds the event at its position in the order, and updates the driver's head. If the event comes after the head,
+    /// the cost does not depend on the journey's length.
+    ///
+    /// For a late event, refolds at most `rowsMax` events. May exceed `rowsMax` to refold all events of one
+    /// millisecond.
     func fold(_ new: consuming NewEventRow, into driver: DriverRow, rowsMax: Int) throws(SQLiteError) -> Folded {
         if let floor = driver.floor, new.placed.occurredAt < floor {
             return Folded(verdict: try addBelowFloor(new, to: driver))
@@ -116,8 +118,8 @@ final class EventFolding {
         return Folded(verdict: new.verdict, rowCount: stored.count)
     }
 
-    /// Stores, without effect, an event from before the driver's floor. Its effect cannot be determined, because
-    /// retention has deleted earlier events. Retention deletes this event later.
+    /// Stores an event from before the driver's floor, but does not fold it. The event's effect cannot be determined,
+    /// because retention has deleted earlier events. Retention deletes this event later.
     private func addBelowFloor(_ new: NewEventRow, to driver: DriverRow) throws(SQLiteError) -> Verdict {
         _ = try events.add(new, to: driver)
         return new.verdict
@@ -220,8 +222,8 @@ final class EventFolding {
 
     // MARK: Expiries
 
-    /// If a deadline of the journey lies before `event`, returns its expiry, already folded; otherwise nil. The expiry
-    /// gets the receive time and the settings of `cause`, the new event.
+    /// If a deadline of the journey lies before `event`, returns the deadline's expiry, already folded; otherwise nil.
+    /// The expiry gets the receive time and the settings of `cause`, the new event.
     private func expiry(
         before event: OrderedEvent, from running: StoredJourney, cause: NewEventRow
     ) throws(SQLiteError) -> NewEventRow? {
@@ -243,9 +245,10 @@ final class EventFolding {
         return expiry
     }
 
-    /// Returns the expiry, already folded, of a deadline that passes during a refold. It gets the receive time and the
-    /// settings version of `next`. `next` is the late event that caused the refold, or else the first event after the
-    /// deadline.
+    /// Returns the expiry, already folded, of a deadline between two refolded events. The expiry gets the receive time
+    /// and the settings version of `next`.
+    ///
+    /// If a late event caused the refold, `next` is that event. Otherwise `next` is the first event after the deadline.
     func expiry(
         _ deadline: (name: EventName, at: Moment), of running: StoredJourney, before next: FoldedEventRow,
         driver: DriverRow
@@ -325,7 +328,9 @@ extension FoldedEventRow {
 
 extension StoredJourney {
     /// Sets the row numbers of the sessions and chargers that the journey names. Must be called after `event` was
-    /// applied to `before`. `before` or `event` names each of these sessions and chargers too, with its row number.
+    /// applied to `before`.
+    ///
+    /// Each row number comes from `before`, or is `session` or `charger`, the row numbers of what `event` names.
     mutating func findRows(
         from before: StoredJourney, session: Int64?, charger: Int64?, of event: OrderedEvent
     ) throws(SQLiteError) {

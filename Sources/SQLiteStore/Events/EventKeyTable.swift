@@ -111,8 +111,8 @@ final class EventKeyTable {
         try noteEarly(event)
         guard var gap = try place(ofListed: event) else { return }
         try remove.run { (bindings) throws(SQLiteError) in try bindings.set(1, gap) }
-        // The gap would stop a search before it reaches a following event, if the search begins at or before the gap.
-        // Such an event is moved into the gap, and its old place becomes the new gap.
+        // A search stops at a gap. If the search for a following event begins at or before the gap, it would miss the
+        // event. Such an event is moved into the gap, and its old place becomes the new gap.
         var place = gap + 1
         while let next = try self.event(at: place) {
             if let beginning = try beginning(of: next), beginning <= gap {

@@ -91,8 +91,10 @@ final class EventKeys {
     /// Removes the events of the open transaction from memory.
     ///
     /// Must be called after the rollback of a savepoint. The transaction's remaining events are then read again from
-    /// their rows. Must be called before the rollback of a transaction, because another process may store events with
-    /// the same numbers after it.
+    /// their rows.
+    ///
+    /// Must be called before the rollback of a transaction. As soon as the transaction is rolled back, another process
+    /// may store events with the same numbers.
     func noteRollback() {
         forget()
         moving.noteRollback()

@@ -17,7 +17,7 @@ extension EventTable {
         /// floor.
         var predecessor: FoldedEventRow?
         /// Nil in the usual case: fewer than `OrderWithinSecond.searchedMax` stored events share the new event's
-        /// second. The fold sorts only that many events of a second.
+        /// second. The fold sorts no more events of a second than this maximum.
         ///
         /// If the second already has `searchedMax` events, the new event comes after all events of the second.
         /// `secondPlace` is then its index in the second, and `predecessor` the second's last event.

@@ -1,6 +1,7 @@
-// The order of the fold as terms of an SQL ORDER BY. It is the order of `<` of OrderedEvent, because SQLite sorts NULL
-// before integers and compares texts by memcmp. For events that share a second, `second_place` contains the order that
-// the fold has determined.
+// The order of the fold as terms of an SQL ORDER BY. It equals the order that `<` defines for OrderedEvent, because
+// SQLite sorts NULL before integers and compares texts by memcmp.
+//
+// For events that share a second, `second_place` contains the order that the fold has determined.
 
 enum FoldOrder {
     /// Columns of `event` and `event_kind`.

@@ -66,8 +66,10 @@ final class InternTables {
 
     private var kinds: [Kind: KindRow] = [:]
     /// The most recently used kind of each event name, at the index `lifecycleRank`. All diagnostic names share one
-    /// index. This kind is compared first, because most events of a name have the same kind, and comparing is faster
-    /// than hashing.
+    /// index.
+    ///
+    /// Most events of a name have the same kind. An event is therefore first compared with the kind in this array,
+    /// because comparing is faster than hashing.
     private var lastKinds: [(kind: Kind, row: KindRow)?] = []
     private var places: [String: PlaceRow] = [:]
     private var settings: [String: Int64] = [:]

@@ -20,8 +20,8 @@ final class KeyMove {
     /// A move of at most this number of events sorts them on the writer's thread, in less than a millisecond. A larger
     /// move sorts them on another thread.
     private static let sortedHereMax = 10_000
-    /// Maximum number of keys that a transaction writes. A full group of requests (`Writer.groupMax`) makes only half
-    /// as many keys due. Keys with the same place are written together, even beyond this maximum.
+    /// Maximum number of keys that a transaction writes. It is twice the number of keys that a full group of requests
+    /// (`Writer.groupMax`) makes due. Keys with the same place are written together, even beyond this maximum.
     private static let pieceMax = 4 * Writer.groupMax
 
     /// The row of `event_key_progress`.

@@ -1,5 +1,5 @@
 // Keeps the idempotency keys of the newest events in memory. Their rows of `event_key` are written later, many at a
-// time (KeyMove.swift). Writing each row at once would read, log and copy a page of a large table for a single row.
+// time (KeyMove.swift). Writing each row separately would read, log and copy a page of a large table per row.
 //
 // Memory and `event_key` together list every event. When a process starts, it fills its memory from the rows of
 // `event_row` that `event_key` does not list yet.

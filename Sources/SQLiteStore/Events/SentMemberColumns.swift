@@ -10,8 +10,8 @@ enum SentMemberColumns {
     /// Returns the SQL for these columns.
     ///
     /// - Parameters:
-    ///   - details: the SQL expression for the column `details`. The caller passes a substitute if the file lacks this
-    ///     column, because no server of this version has opened it.
+    ///   - details: the SQL expression for the column `details`. If no server of this version has opened the file, the
+    ///     file may lack this column. The caller then passes a substitute.
     ///   - sender: the SQL expression for the column `sender`, or a substitute if the file lacks this column.
     static func sql(details: String = "details", sender: String = "sender") -> String {
         columns(details: details, sender: sender).map { "\($0.sql) AS \($0.name)" }.joined(separator: ", ")

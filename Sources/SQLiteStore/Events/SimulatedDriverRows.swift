@@ -31,8 +31,8 @@ enum SimulatedDriverRows {
         for driver in drivers {
             let events = try DriverEvents.all(of: driver, db)
             for event in events { try keys.remove(event) }
-            // A consumer of the feed counts missing row numbers as lost events in `lost_count`. Simulated events are
-            // never forwarded, so they are not lost. Their number is subtracted here, before the consumer adds it.
+            // A consumer of the feed adds the number of missing row numbers to `lost_count`, as lost events. Simulated
+            // events are never forwarded, so they are not lost. Their number is subtracted in advance.
             try db.execute(
                 sql: """
                     UPDATE feed_consumer SET lost_count = lost_count - (

@@ -60,7 +60,7 @@ enum StoredChanges {
             // A refold by new fold rules or by a correction of settings may have deleted the recorded changes. The
             // reader may have seen the state from before the refold, so it gets the current state.
             //
-            // This applies even if the journey is in IDLE and `id` is 0. With the id 0, the reader may have seen the
+            // This applies even if the journey is in IDLE and `id` is 0. A reader that passes 0 may have seen the
             // effect of a correction that was undone later.
             return nil
         }

@@ -16,8 +16,8 @@ struct StoredKey: Equatable {
 
     private let form: Form
     private let text: String
-    /// The UUID. In memory, the two numbers are its 16 bytes in their order. Both numbers are 0 if the key is stored as
-    /// text.
+    /// The UUID as two numbers. Their bytes in memory are the bytes of the UUID, in the same order. Both numbers are 0
+    /// if the key is stored as text.
     private let uuid: (UInt64, UInt64)
 
     init(_ text: String) {

@@ -63,9 +63,9 @@ enum StoredSessions {
             })
     }
 
-    /// Finds the last of the session's events after which the journey still named the session. Returns the journey
-    /// after this event. If another journey's event closed the session while it was in progress, returns a journey in
-    /// SESSION_ENDED instead.
+    /// Finds the session's last event after which the journey still named the session. Returns the journey after this
+    /// event. If an event of another journey closed the session in progress, returns a journey in SESSION_ENDED
+    /// instead.
     ///
     /// - Returns: a journey without the session's id. Nil if there is no such event, for example because all events of
     ///   the session were rejected.

@@ -61,8 +61,8 @@ final class TextReferences {
 enum UsualTexts {
     static let sources: Set<String> = ["ios_native", "android_native", "web", "server"]
 
-    /// SQL condition on a row of `event_kind`: clients have chosen none of its texts freely. Clients choose the names
-    /// of diagnostic events, so the condition on the lifecycle rank excludes these events.
+    /// SQL condition for the rows of `event_kind` that contain no text chosen freely by a client. Clients choose the
+    /// names of diagnostic events, so the condition on the lifecycle rank excludes these events.
     static let sql = """
         (lifecycle_rank < \(EventName.diagnostic("d").lifecycleRank)
             AND source IN ('ios_native', 'android_native', 'web', 'server') AND schema_version = '1.0')

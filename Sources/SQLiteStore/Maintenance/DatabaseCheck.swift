@@ -2,7 +2,9 @@
 // fold.
 //
 // Folds each driver's events in memory. Begins at the driver's floor (the time before which retention has deleted
-// events) or at the first event. Compares each result with the stored one, and the last journey with the journey in the
+// events) or at the first event.
+//
+// Compares each result with the stored one. Also compares the journey after the last event with the journey in the
 // driver's row.
 //
 // Writes nothing and reads each driver in one snapshot, so a server may run meanwhile.
@@ -54,8 +56,8 @@ package struct DatabaseCheck: Sendable {
         try run(beforeRefold: false, progress)
     }
 
-    /// - Parameter beforeRefold: whether to skip drivers folded by an older release, because no server of this release
-    ///   has refolded them yet. Drivers whose refold is in progress are always skipped.
+    /// - Parameter beforeRefold: whether to skip drivers folded by an older release. A rebuild skips them, because no
+    ///   server of this release has refolded them yet. Drivers whose refold is in progress are always skipped.
     func run(
         beforeRefold: Bool, _ progress: (MaintenanceProgress) -> Void
     ) throws(MaintenanceRefusal) -> Report {

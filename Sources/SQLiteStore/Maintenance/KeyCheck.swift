@@ -43,8 +43,8 @@ struct KeyCheck {
     /// `event_key` below `movedPlace`.
     ///
     /// - Parameter movedPlace: the place that the move of keys has reached (`KeyMove.Progress.movedPlace`). The move
-    ///   has already written the keys that belong at lower places. 0 for an event that is newer than the events of the
-    ///   move.
+    ///   has already written the keys that belong at lower places. If the event is newer than all events of the move,
+    ///   `movedPlace` is 0.
     private mutating func examine(
         _ event: Int64, of driver: Int64, isListed: Bool, movedPlace: Int64, _ problems: inout [String]
     ) throws {

@@ -131,8 +131,8 @@ extension SQLiteEventStore: OperatorListReader {
         return low
     }
 
-    /// No request takes longer than this number of milliseconds. An event may have been received before an event with a
-    /// lower id, but at most this much earlier.
+    /// No request takes longer than this number of milliseconds. If an event was received before an event with a lower
+    /// id, the difference is therefore at most this long.
     private static let receiptsApartMilliseconds: Int64 = 60_000
 
     private static let eventColumnsSQL = """

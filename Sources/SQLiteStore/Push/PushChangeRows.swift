@@ -43,9 +43,8 @@ enum PushChangeRows {
         return PushChanges(last: last, hasMore: last < newest, changes: changes)
     }
 
-    /// Returns the number of the first late event after `id` for whose refold `changes` must wait; nil if there is
-    /// none. `changes` does not wait if the event is older than `refoldWaitMilliseconds`, or if the driver has no
-    /// device.
+    /// Returns the number of the first late event after `id` whose refold `changes` must await; nil if there is none.
+    /// `changes` does not wait if the event is older than `refoldWaitMilliseconds`, or if the driver has no device.
     ///
     /// A complete refold adds its change to `recent_changes` under the number of the late event. If `changes` had
     /// already passed this number, it would miss the change.

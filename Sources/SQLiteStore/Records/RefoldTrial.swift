@@ -94,8 +94,8 @@ private final class TrialFold {
         return settings
     }
 
-    /// Examines the next driver after the row number `last`. Folds the driver's events if the change may concern them.
-    /// Returns the driver's row number; nil if no driver is left.
+    /// Examines the next driver after the row number `last`. Folds the driver's events if the tried rules or settings
+    /// may concern them. Returns the driver's row number; nil if no driver is left.
     func next(after last: Int64, into outcome: inout RefoldTrial.Outcome, _ db: Database) throws -> Int64? {
         let statement = try db.cachedStatement(
             sql: """
@@ -146,8 +146,8 @@ private final class TrialFold {
         }
         var walk = FoldWalk(from: journey)
         var tally = RefoldTally()
-        // The stored journey after the event that was read last. `walk` does not have it, because `walk` may fold the
-        // events of one second in an order other than the stored one.
+        // The stored journey after the event that was read last. It cannot come from `walk`, because `walk` may fold
+        // the events of one second in an order other than the stored one.
         var stored = journey
         let appVersion = try appVersion(of: driver, db)
         let correcting = { (row: inout FoldedEventRow) throws(SQLiteError) in

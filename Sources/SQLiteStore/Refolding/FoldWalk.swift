@@ -14,7 +14,7 @@ struct Refolded {
     /// Whether this is the last event of its second. Always true if no other event shares the second.
     var endsSecond = true
     /// The stored journey after the last stored event of this second. If no event of the second is stored, it is the
-    /// folded journey right before the second. That journey includes the deadlines that have passed.
+    /// folded journey right before the second. Deadlines before the second are already applied to that journey.
     var journeyStored: Journey
 
     var isChanged: Bool {

@@ -10,8 +10,8 @@ struct RefoldPace: Sendable {
     /// The maximum number of events that a late event refolds in the transaction that stores it. An ordinary late event
     /// from a phone needs fewer than ten.
     var rowsPerLateEvent = 50
-    /// The maximum number of events in a transaction's `RefoldBudget.rowsLeft`. Refolding 500 events takes 1.5 ms of
-    /// the writer's time, about as long as a commit.
+    /// The maximum number of events that all other refolds share in one transaction (`RefoldBudget.rowsLeft`).
+    /// Refolding 500 events takes 1.5 ms of the writer's time, about as long as a commit.
     var rowsPerPiece = 500
     /// The maximum number of rows that a deletion rewrites per transaction. Rewriting 100 rows takes as long as
     /// refolding 500 events, because each row's new key gets another place in `event_key`.

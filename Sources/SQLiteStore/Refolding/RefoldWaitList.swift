@@ -24,8 +24,8 @@ struct DueRefold: Sendable {
 }
 
 enum RefoldWaitList {
-    /// The time limit of one read, checked after each driver. The read has a limit because the WAL cannot be reset
-    /// while its snapshot is open.
+    /// The time limit of one read, checked after each driver. The limit is needed because the WAL cannot be reset while
+    /// the read has its snapshot open.
     static let timeLimit = Duration.milliseconds(100)
 
     /// The result of one read.

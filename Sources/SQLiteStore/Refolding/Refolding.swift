@@ -27,10 +27,10 @@ final class Refolding {
     /// event.
     ///
     /// Only the counts of one refold are kept, and only in memory. A restart or a refold of another driver loses them.
-    /// Sessions that were counted as changed before that are then missing in the result.
+    /// The result then lacks the changed sessions that were counted before the loss.
     private var tallySoFar: (driver: Int64, last: Int64, tally: RefoldTally)?
-    /// Counts that a request to apply a correction of settings has not reported yet. Such a request reports the pieces
-    /// that it does itself. Other work, such as the driver's next event, may also do pieces of the refold.
+    /// Counts for a correction of settings that no request has reported yet. A request to apply the correction counts
+    /// the events that it refolds itself. Other work, such as the driver's next event, may refold further events.
     private var unreported: (correction: Int64, counts: RefoldCounts)?
     /// The claims for late events that services sent, by the event's row number. A claim says against which service's
     /// rate limit the event counts. The event's row does not say which service sent the event.
@@ -89,7 +89,7 @@ final class Refolding {
         var rowCount = 0
         var isComplete = false
         var correction: Int64?
-        /// How much the refold of a late event adds to the count of a rate limit. Nil until the refold is complete, and
+        /// How much the refold of a late event adds to the count of a rate limit. Nil if the refold is not complete, or
         /// if no rate limit counts the refold.
         var charge: RefoldCharge?
     }
@@ -218,8 +218,8 @@ final class Refolding {
             return start
         }
         if !driver.needsRefold, let new { return try start(of: driver, correcting: new) }
-        // Progress that another release stored with other fold rules cannot be used. The refold starts over, but
-        // applies the correction of settings that it was applying.
+        // If another release began the refold with other fold rules, its progress cannot be used. The refold then
+        // starts over. If that release was applying a correction of settings, the new refold also applies it.
         return Start(
             journey: try folding.journeyAtFloor(of: driver),
             time: driver.floor ?? Moment(millisecondsSinceEpoch: .min),

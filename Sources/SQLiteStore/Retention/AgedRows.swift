@@ -113,8 +113,10 @@ enum AgedRows {
         AND id < (SELECT max(id) FROM session))
         """
 
-    /// Deletes those of `sessions` that are still outlived and unneeded, and returns their number. An event may have
-    /// arrived after the search. If a session is only outlived, forgets its registration, charger and merchant.
+    /// Deletes those of `sessions` that are still outlived and unneeded, and returns their number. Checks both
+    /// conditions again, because an event may have arrived after the search.
+    ///
+    /// If a session is outlived but still needed, removes its registration, charger and merchant.
     static func delete(sessions: [Int64], openedBefore: Moment, _ db: Database) throws -> Int {
         let delete = try db.cachedStatement(sql: "DELETE FROM session WHERE id = ?1 AND \(outlived) AND \(unneeded)")
         // `charger` and `merchant` are cleared too, because old releases stored the charger and merchant of the

@@ -53,8 +53,8 @@ struct ChainLinks: Sendable {
 
     func jump(of id: Int64) -> Int64? { link(id).flatMap { $0.jump == 0 ? nil : $0.jump } }
 
-    /// Without unused numbers, the index of an event in `links` would be `id` minus the first number. Each unused
-    /// number lowers the index by at most one, so the search covers `gapCount` indexes below that value.
+    /// If all numbers were in use, the index of an event in `links` would be `id` minus the first number. Each unused
+    /// number lowers the index by at most one. The search therefore also covers the `gapCount` indexes below this one.
     private func link(_ id: Int64) -> Link? {
         guard let first = links.first, id >= first.id else { return nil }
         let place = Int(id - first.id)

@@ -210,8 +210,8 @@ struct DatabaseRebuild {
         }
     }
 
-    /// Returns a text that every change of the file changes. Uses only stat: opening and closing the file would release
-    /// this process's locks on it (fcntl).
+    /// Returns a text that differs after every change of the file. Uses only stat: opening and closing the file would
+    /// release this process's locks on it (fcntl).
     private func fingerprint() throws -> String {
         let status = try FileStatus(path)
         return "\(status.inode) \(status.bytes) \(status.modifiedNanoseconds)"

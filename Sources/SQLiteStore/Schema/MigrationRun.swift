@@ -78,7 +78,7 @@ package struct MigrationRun: Sendable {
     }
 
     /// Throws `MigrationRefusal` in three cases: the database is empty, it belongs to another program, or its
-    /// migrations do not match this binary's. Migrations may be missing.
+    /// migrations do not match this binary's. Accepts a database that lacks only this binary's newest migrations.
     func requireDwell(_ db: Database) throws {
         _ = try status(db)
     }

@@ -34,7 +34,7 @@ enum OpeningObstacle {
         if let obstacle = ofFile(path) { throw RecordsUnreadable(obstacle) }
     }
 
-    /// Returns the cause of SQLite's `error`; nil if it is none of the following. Causes are an unfinished transaction
+    /// Returns the cause of SQLite's `error`; nil if no cause is found. Possible causes are an unfinished transaction
     /// in the rollback journal, and missing access to the file, its file system or directory.
     static func cause(of error: DatabaseError, at path: String) -> String? {
         guard [.SQLITE_CANTOPEN, .SQLITE_READONLY, .SQLITE_PERM].contains(error.resultCode) else { return nil }

@@ -97,8 +97,8 @@ enum SettingsCorrectionRows {
                 db, sql: "SELECT id FROM settings_version WHERE version = ?", arguments: [version])
             guard insteadOf != nil else { return .unknownSettings(version) }
         }
-        // The time span never reaches into the future. An event could otherwise arrive in the span after the refold of
-        // its driver, and would stay uncorrected.
+        // The time span never reaches into the future. Otherwise an event of the time span could arrive after its
+        // driver was refolded, and would stay uncorrected.
         let times = [order.since, min(order.until ?? now, now)].map(\.millisecondsSinceEpoch)
         let unfinished = try Row.fetchOne(
             db,

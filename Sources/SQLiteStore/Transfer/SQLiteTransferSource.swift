@@ -193,8 +193,8 @@ package final class SQLiteTransferSource: TransferSource {
         return TransferRows(columns.table, columns: columns.names, rows: rows)
     }
 
-    /// Returns the rows of the drivers in `list`, with the additional column `last_seq`. No event id that a client may
-    /// have seen for the driver is higher than `last_seq`.
+    /// Returns the rows of the drivers in `list`, with the additional column `last_seq`. Clients have seen no event id
+    /// of the driver above `last_seq`.
     ///
     /// For a driver without a floor, `last_seq` is the highest number of the driver's events. For a driver with a
     /// floor, retention may have deleted that event. `last_seq` is then the highest number of all events ever stored.

@@ -1,5 +1,6 @@
 // The columns of PostgreSQL's tables of drivers, events and sessions, each with the SQL expression that reads its value
-// from SQLite. SQLite stores some texts as row numbers in another table; the expressions read the texts.
+// from SQLite. SQLite keeps some texts in a separate table, and refers to them by row number. The expressions read the
+// texts.
 //
 // PostgreSQL gives an event two numbers: one among the driver's events, and a position in the feed. A transfer sets
 // both to the event's number in SQLite. The cursors of clients and the positions of consumers therefore stay valid.

@@ -1,8 +1,8 @@
 // A hash of a driver's stored data, by which a transfer notices that the driver was changed.
 //
 // Events are not part of the hash. A transfer finds new events by their numbers, and nearly every change of a stored
-// event also changes the driver's row. The exceptions are deletions under way and corrections of settings, so the hash
-// includes `erasure` and `settings_correction`.
+// event also changes the driver's row. Unfinished deletions and corrections of settings may change only events, so the
+// hash includes `erasure` and `settings_correction`.
 //
 // The hash includes the driver's sessions, because the registration of a session changes no row except the session's.
 

@@ -14,9 +14,9 @@ internal import Synchronization
 final class Checkpointer: Sendable {
     /// When the WAL is copied, and how much of the disk's time the copying uses. Sizes are in pages of 4 KiB.
     struct Pace: Hashable, Sendable {
-        /// WAL size at which copying starts (62 MiB). A page that has changed ten times by then is written to the
-        /// database file only once. A smaller size would shorten the start after a crash, when a server reads the whole
-        /// WAL.
+        /// WAL size at which copying starts (62 MiB). A page that changes ten times before the copying is written to
+        /// the database file only once. With a smaller size, a start after a crash would be shorter, because the server
+        /// then reads the whole WAL.
         var pagesMin = 16_000
         /// Up to this WAL size, copying pauses after each step, so that commits can use the disk. With a larger WAL,
         /// copying does not pause. Otherwise the WAL could grow without end.
@@ -71,8 +71,8 @@ final class Checkpointer: Sendable {
         guard let connection = db.sqliteConnection else {
             throw SQLiteError(extendedCode: SQLITE_MISUSE, message: "the database is closed")
         }
-        // SQLite uses the pointer to `self` only while the connection writes. It stays valid, because this object owns
-        // the connection until `close()`, after which nothing is written.
+        // SQLite uses the pointer to `self` only while the connection writes. This object owns the connection until
+        // `close()`, and the connection writes nothing after that. The pointer is therefore valid during every write.
         let this = Unmanaged.passUnretained(self).toOpaque()
         let code = dwell_step_writes(
             connection, pace.step,
@@ -88,8 +88,8 @@ final class Checkpointer: Sendable {
     /// Must be called after each of the writer's commits, with the size of the WAL in pages. Starts the copying if the
     /// WAL is long enough.
     ///
-    /// Returns true once when the passes are finished and the writer must copy the last frames. The writer must do this
-    /// before its next commit.
+    /// Returns true if the passes are finished and the writer must copy the last frames before its next commit. Returns
+    /// true only once after the passes.
     func logHas(pages: Int) -> Bool {
         let (isToStart, isRest) = state.withLock { state in
             // The WAL was reset.
@@ -130,8 +130,10 @@ final class Checkpointer: Sendable {
         if state.withLock(\.isCopying) { stopCopying() }
     }
 
-    /// Stops the copying and closes the checkpointer's connection. Must be called before the writer's connection is
-    /// closed, because the connection that is closed last copies and removes the WAL. May be called again.
+    /// Stops the copying and closes the checkpointer's connection. May be called again.
+    ///
+    /// Must be called before the writer's connection is closed, because SQLite copies and removes the WAL when the last
+    /// connection is closed.
     func close() {
         let wasClosed = state.withLock { state in
             defer { state.isClosed = true }

@@ -2,7 +2,8 @@
 // reasons:
 //
 // - It binds an array of boxed values. A row of 26 columns takes 6 µs with GRDB, and 1.8 µs with this wrapper.
-// - It must not be used again after a failure. The writer uses its statements again, for example after a full disk.
+// - A `Statement` that has failed must not be used again. The writer uses its statements again, for example after a
+//   full disk.
 //
 // Not Sendable: used only on the queue of its connection.
 

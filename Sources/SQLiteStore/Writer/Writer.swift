@@ -16,7 +16,7 @@ final class Writer: @unchecked Sendable {
     /// request in a full queue waits more than a second and a half.
     static let waitingMax = 16_384
     /// Maximum number of requests per transaction. It is large, so that many requests share the cost of one sync. It is
-    /// not larger, because the first request waits for the last one.
+    /// not larger, because no request gets its response before the whole transaction is committed.
     static let groupMax = 512
     /// Maximum number of pieces of work in `parked`. Above this number, work is accepted only if a part of it is
     /// already stored (`WriterWork.hasStored`). The number is limited because every piece is tried again each time that
@@ -29,14 +29,14 @@ final class Writer: @unchecked Sendable {
     private let queue: WriteQueue<WriterWork>
     private let checkpointer: Checkpointer
     private var connection: WriterConnection?
-    /// Work that waits until refolds may continue, in order of arrival. It is then taken before the queue's work. The
-    /// first piece thus gets all of `RefoldBudget.rowsLeft`, and no request overtakes an earlier one of the same
-    /// driver.
+    /// Work that waits until refolds may continue, in order of arrival. When refolds continue, the writer takes this
+    /// work before the work in the queue. The first piece thus gets all of `RefoldBudget.rowsLeft`, and no request
+    /// overtakes an earlier one of the same driver.
     private var parked: [WriterWork] = []
     private var isToWakeForRefolds = false
     private var isToWake = false
-    /// The time of the last transaction, or of a failed attempt of `truncateLog` after it. Nil before the first
-    /// transaction, and after `truncateLog` has truncated the WAL.
+    /// The time of the last transaction. If `truncateLog` has failed since then, the time of its last failed attempt.
+    /// Nil before the first transaction, and after `truncateLog` has truncated the WAL.
     private var lastCommit: ContinuousClock.Instant?
 
     /// - Parameter digests: computes the keyed hashes by which deleted drivers are recognized. May be nil if no driver
@@ -111,8 +111,8 @@ final class Writer: @unchecked Sendable {
     /// Keeps work that waits for refolds. If `parkedMax` pieces already wait, fails the work unless a part of it is
     /// already stored.
     ///
-    /// Only deletions, and at most one event of each driver, can be stored in part. A driver's next event is stored
-    /// only after the refold by that event is complete.
+    /// Only deletions and appended events can be stored in part. A driver has at most one such event, because the
+    /// driver's next event is stored only after the refold is complete.
     private func park(_ waiting: [WriterWork]) {
         for work in waiting {
             if parked.count < Self.parkedMax || work.hasStored {

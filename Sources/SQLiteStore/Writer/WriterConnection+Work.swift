@@ -30,8 +30,9 @@ extension WriterConnection {
                 case .waits(let first):
                     return .waits(.appendMany([first] + appends[(index + 1)...], after: outcomes, waiting))
                 }
-                // After a refold was completed, the remaining events go to another transaction. The refold is counted
-                // against the rate limit between the two transactions, so that the limit applies to the next event.
+                // After a completed refold, the remaining events go to another transaction. The refold is charged to
+                // the rate limits after the commit of the present transaction. The limits therefore include it when
+                // they are applied to the next event.
                 if index + 1 < appends.count, append.isStored || .now >= timeSliceEnds {
                     return .goesOn(.appendMany(Array(appends[(index + 1)...]), after: outcomes, waiting))
                 }
@@ -118,8 +119,8 @@ extension WriterConnection {
             if try appending.isOfNewerRelease(driver) { throw .foldedByNewerRelease }
             piece = try appending.refold(driver, correction: correction, reporting: due.correction, now: due.now)
         }
-        // If the refold goes on, the next search must begin with this driver. If the refold failed or what `due` asks
-        // for is complete, the next search begins after this driver.
+        // If the refold goes on, the next search must begin with this driver. If the refold failed, the next search
+        // begins after this driver. The same applies if the refold that `due` requests is complete.
         var part = RefoldPart(next: due.number - 1, counts: unreported)
         if case .failure(let failure) = outcome {
             part.failure = failure

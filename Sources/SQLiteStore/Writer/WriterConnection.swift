@@ -154,8 +154,8 @@ final class WriterConnection {
         }
     }
 
-    /// Sets `nextPiece` after a piece of a refold or deletion (`RefoldBudget.time`). If the writer has recently done
-    /// other work, the pause is `pauseFactor` times as long as the pieces took. If not, there is no pause.
+    /// Sets `nextPiece` after the transaction has worked on refolds or deletions (`RefoldBudget.time`). The pause is
+    /// `pauseFactor` times as long as this work took. If the writer has done no other work recently, there is no pause.
     private func pauseRefolds(after done: [CompletedWork]) {
         let now = ContinuousClock.now
         if done.contains(where: { !$0.isPaced }) { lastOtherWork = now }
@@ -169,8 +169,8 @@ final class WriterConnection {
         let version = try dataVersion.first({ _ in }, read: { row in row.integer(0) })
         if version != lastDataVersion {
             appending.forget()
-            // Another process may have left a mark in the database because it did not truncate the WAL. Before the
-            // first transaction, the initializer of `log` has already read the mark.
+            // Another process may have left a mark in the database because it did not truncate the WAL. The first
+            // transaction need not read the mark, because the initializer of `log` has read it.
             if lastDataVersion != -1 { log.takeOverMark() }
         }
         lastDataVersion = version ?? -1

@@ -132,7 +132,7 @@ extension ExportList {
     /// - Parameters:
     ///   - key: the column of the key.
     ///   - order: the expression by which the keys are ordered. If nil, it is the key with a unary plus. Without the
-    ///     plus, SQLite might avoid sorting by scanning the rows of all drivers.
+    ///     plus, SQLite might read the rows of all drivers in the order of the key, to avoid a sort.
     fileprivate init(
         _ name: String, table: String, key: String = "id", order: String? = nil, ofPurchase: Bool = false,
         _ members: [Member]

@@ -137,7 +137,8 @@ enum AppleRows {
     /// consent, so its session continues. If `revokedAtSeconds` is nil, ends all sessions with Apple.
     ///
     /// The clocks may differ, so a sign-in up to `clockDifferenceSecondsMax` after the revocation counts as before it.
-    /// So does a sign-in in the future, because its time was stored before the clock was set back.
+    /// A sign-in whose stored time is in the future also counts as before it. That time was stored before the clock was
+    /// set back.
     ///
     /// Deletes Apple's refresh tokens. Does not queue them for revocation, because Apple has already revoked them. If
     /// one of the tokens may be newer than the revocation, keeps all of them.

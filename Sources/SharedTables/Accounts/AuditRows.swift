@@ -4,9 +4,9 @@ package import Identity
 package import JourneyModel
 
 package enum AuditRows {
-    /// SQL conditions for entries that are very numerous, each with the number of days for which they are kept. The
-    /// first selects entries without a driver, mostly refusals, but no receipts of deletions. The second selects the
-    /// phones' hourly token renewals.
+    /// SQL conditions for very frequent entries, each with the number of days for which these entries are kept. The
+    /// first selects all entries without a driver except receipts of deletions; most are refusals. The second selects
+    /// the phones' hourly token renewals.
     private static let passing: [(condition: String, keptDays: Int64)] = [
         ("driver IS NULL AND action <> 'erased'", 30), ("action = 'refresh' AND outcome = 'done'", 90),
     ]

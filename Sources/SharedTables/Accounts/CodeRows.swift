@@ -91,8 +91,8 @@ enum CodeRows {
         return isHeldBack ? .heldBack(uses) : .issued(uses)
     }
 
-    /// Returns the use of the total limit, of the limit for numbers without an account, and of the limit per prefix.
-    /// For the limit per prefix, this is the count of the most used prefix.
+    /// Returns how much of three limits is used: the total limit, the limit for numbers without an account, and the
+    /// limit per prefix. For the limit per prefix, only the most used prefix is counted.
     static func uses(_ limits: CodeSendLimits, at now: Moment, _ db: any SQLTransaction) throws -> [CodeSendUse] {
         let window = window(CodeSendLimits.windowMilliseconds, at: now)
         func count(_ sql: String) throws -> Int { try Int.fetchOne(db, sql: sql, arguments: window) ?? 0 }
@@ -130,10 +130,10 @@ enum CodeRows {
     }
 
     /// Returns nil if this limit permits another code now. That is so if `limit` is 0 (no limit), or if fewer than
-    /// `limit` matching sends are in the time window.
+    /// `limit` sends in the time window meet the condition.
     ///
-    /// If the limit forbids another code, returns the time of the `limit`-th latest of these sends. Another code is
-    /// permitted when that send is no longer in the window.
+    /// If the limit forbids another code, counts these sends from the newest to the oldest. Returns the time of the
+    /// send with the number `limit`. When that send is no longer in the window, another code is permitted.
     private static func timeOfSend(
         _ limit: Int, where condition: String, _ arguments: SQLArguments, _ send: Send, _ db: any SQLTransaction
     ) throws -> Moment? {
@@ -192,8 +192,8 @@ enum CodeRows {
             arguments: [send.phone, send.address, new.digest, send.now, new.expiresAt])
     }
 
-    /// Stores that the address requested a code that was held back. Nobody has the held-back code, so the code that was
-    /// sent before stays valid until it expires.
+    /// Stores the address's request if the new code was held back, which means that it was not sent. If an earlier
+    /// request from this address got a code, that code stays valid until it expires.
     ///
     /// The address may make new guesses, as after `replaceCode`. Otherwise the number of remaining guesses would reveal
     /// whether the phone number has an account.

@@ -15,8 +15,10 @@ package enum DriverRows {
 
     /// Returns the caller's row number. If a driver with a token of another service has no row, creates one.
     ///
-    /// If there is no row, throws `DriverErased` in two cases. The caller has a sign-in session here, so the row was
-    /// deleted. Or the driver was deleted a short time ago, so this request may have begun before the deletion.
+    /// If there is no row, throws `DriverErased` in two cases:
+    ///
+    /// - The caller has a sign-in session here. The row was then deleted.
+    /// - The driver was deleted a short time ago. This request may then have begun before the deletion.
     package static func rowOrNew(
         of caller: Caller, at now: Moment, _ digests: KeyedHashes, _ db: any SQLTransaction
     ) throws -> Int64 {

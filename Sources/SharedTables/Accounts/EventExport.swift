@@ -28,14 +28,12 @@ package struct ExportList: Sendable {
     /// with the first row if `after` is nil.
     package var keys:
         @Sendable (_ driver: Int64, _ after: SQLValue?, _ limit: Int, _ db: any SQLTransaction) throws -> [SQLValue]
-    /// Writes rows as JSON objects, in the order of `keys`, until the document has `bytesMin` bytes. A row may have
-    /// been deleted since its key was read. Then nothing is written, even if another driver's row now has the key.
+    /// Writes rows as JSON objects, in the order of `keys`, until `json` has `bytesMin` bytes. A row may have been
+    /// deleted since its key was read. Then nothing is written, even if another driver's row now has the key.
     ///
-    /// - Parameters:
-    ///   - keys: at least one key.
     /// Returns the number of keys that were handled. A key without a row also counts.
     ///
-    /// Returns the number of keys whose rows are written or deleted.
+    /// - Parameter keys: at least one key.
     package var write:
         @Sendable (
             _ keys: ArraySlice<SQLValue>, _ driver: Int64, _ now: Moment, _ bytesMin: Int, _ json: inout JSONWriter,

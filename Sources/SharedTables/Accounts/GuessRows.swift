@@ -68,16 +68,16 @@ struct GuessRows {
             arguments: [phone, now.millisecondsSinceEpoch, isOwn, site])
     }
 
-    /// Returns the newest code that meets the condition, as an array with at most one element. Ignores the code of an
-    /// address whose last request for a code is more than two code lifetimes ago.
+    /// Returns the newest code that meets the condition, as an array with at most one element. If an address last
+    /// requested a code more than two code lifetimes ago, its code is ignored.
     ///
-    /// If the clock was set back, a code from before may expire later than a code that is issued now. Such a code is
-    /// returned only if there is no other code.
+    /// A code that was issued before the clock was set back may expire later than any code that is issued now. Such a
+    /// code is returned only if there is no other code.
     private func codes(
         _ condition: String, _ arguments: SQLArguments, _ db: any SQLTransaction
     ) throws -> [(code: StoredCode, wrongCount: Int)] {
-        // `issued_at_ms` does not give the order of the codes. It is the time of the address's last request. If that
-        // request's code was held back, the code is older.
+        // `issued_at_ms` does not give the order of the codes. It is the time of the address's last request. If the
+        // code of that request was held back, the row still has an older code.
         try SQLRow.fetchAll(
             db,
             sql: """

@@ -115,7 +115,8 @@ enum RenewalRows {
     /// tokens, beginning with those issued first.
     ///
     /// The order is not by `expires_at_ms`: if the lifetime of tokens was shortened, a new token expires before older
-    /// ones. Unspent tokens come first in the query, so that none is deleted if the clock was set back.
+    /// ones. Unspent tokens come first in the query. No unspent token is therefore deleted, even if the clock was set
+    /// back.
     private static func forgetOld(of session: Int64, at now: Moment, _ db: any SQLTransaction) throws {
         try db.execute(
             sql: "DELETE FROM refresh_token WHERE session = ? AND expires_at_ms <= ?",

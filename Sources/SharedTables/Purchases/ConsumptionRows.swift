@@ -37,8 +37,8 @@ package enum ConsumptionRows {
     }
 
     /// Queues a request for consumption information. Must be called in the transaction that stores the notification
-    /// with the request. If the notification were stored alone, Apple would get an acknowledgement, and a crash could
-    /// lose the request.
+    /// with the request. Otherwise a crash after storing the notification could lose the request, although Apple gets
+    /// an acknowledgement.
     ///
     /// Does nothing if the request is already stored. This happens when `dwell purchases replay` processes a
     /// notification again after the stored notification was deleted.
@@ -66,8 +66,8 @@ package enum ConsumptionRows {
             arguments: [oldest.millisecondsSinceEpoch, deletedPerInsert])
     }
 
-    /// Returns the request with the earliest due time. A request also counts as due if its next attempt is further
-    /// ahead than the longest pause. The clock was then set back.
+    /// Returns the due request with the earliest time of its next attempt. If this time is later than the longest pause
+    /// allows, the clock was set back. Such a request is also due, but comes after all others.
     static func next(dueAt now: Moment, _ db: any SQLTransaction) throws -> ConsumptionRequest? {
         let latest = ServerClocks.latest(at: now).advanced(bySeconds: ConsumptionAnswers.retrySecondsMax)
         return try next("next_attempt_at_ms <= ?", now, db) ?? next("next_attempt_at_ms > ?", latest, db)

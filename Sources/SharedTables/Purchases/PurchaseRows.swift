@@ -40,8 +40,11 @@ package enum PurchaseRows {
         return (purchase, true)
     }
 
-    /// Returns whether a purchase without an owner has lost its owner through a deletion. A deletion removes the
-    /// signatures of the transactions. It also deletes the transactions of revoked signers, which may be all of them.
+    /// Returns whether a deletion has removed the owner of this purchase. Must be called only for a purchase without an
+    /// owner.
+    ///
+    /// A deletion removes the signatures of the purchase's transactions. It deletes the transactions of revoked
+    /// signers. If all signers are revoked, no transaction is left.
     private static func isAnonymous(_ purchase: Int64, _ db: any SQLTransaction) throws -> Bool {
         let facts = "SELECT 1 FROM purchase_transaction WHERE purchase = ?"
         return try Bool.fetchOne(

@@ -51,8 +51,8 @@ enum StoreNotificationRows {
         return .taken(owner: try PurchaseRows.driverID(ofOwner: owner, db))
     }
 
-    /// Returns whether the payload is kept. A payload is kept if it contains more than the stored transaction: its type
-    /// is unknown, or it has no transaction. The payload of a test notification is never of interest.
+    /// Returns whether the payload is kept. If the type is unknown or there is no transaction, the payload contains
+    /// more than the stored transaction, and is kept. The payload of a test notification is not kept.
     private static func keepsPayload(of notification: StoreNotification) -> Bool {
         let isDocumented = NotificationTypes.row(type: notification.type, subtype: notification.subtype) != nil
         return !isDocumented || notification.transaction == nil && notification.type != "TEST"

@@ -48,11 +48,11 @@ enum PushOutboxRows {
         }
     }
 
-    /// Returns the latest time that a next attempt can have if the clock was not set back. An entry with a later time
-    /// is due now, except before the first attempt of a warning.
+    /// Returns the latest time to which a next attempt can be set now. If an entry has a later time, the clock was set
+    /// back, and the entry is due now. This does not apply to the first attempt of a warning.
     ///
-    /// If the clock was set back by less than the longest pause, the time of an entry may be earlier than this. The
-    /// entry then waits, but at most for the longest pause.
+    /// If the clock was set back by less than the longest pause, an entry may have an earlier time. The entry then
+    /// waits until that time.
     private static func latestAttempt(at now: Moment) -> Moment {
         ServerClocks.latest(at: now).advanced(byMilliseconds: PushSender.retryMillisecondsMax)
     }

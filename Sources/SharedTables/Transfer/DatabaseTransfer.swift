@@ -4,8 +4,9 @@
 // The last pass begins when no other process has the SQLite database open. It copies the remaining drivers and the
 // shared tables. Servers can then start on the target.
 //
-// The target records, with each driver's rows, the state of the source that they come from. If a transfer is
-// interrupted, the next run compares these records with the source. It copies only missing and changed drivers.
+// The target keeps a `TransferredDriver` for each driver, which records the state in which the driver was copied. If a
+// transfer is interrupted, the next run compares these records with the source. It copies only missing and changed
+// drivers.
 
 /// A progress message of a transfer to the operator.
 package enum TransferReport: Hashable, Sendable, CustomStringConvertible {
@@ -81,8 +82,8 @@ package struct DatabaseTransfer: Sendable {
         (self.open, self.lock, self.target, self.report) = (open, lock, target, report)
     }
 
-    /// The drivers that the target has, and the event number up to which it has all their events. If there are no
-    /// drivers yet, `checkedEvent` is `.max`.
+    /// The drivers that the target has. The target has all events of these drivers with numbers up to `checkedEvent`.
+    /// If there are no drivers yet, `checkedEvent` is `.max`.
     private struct Copied {
         var drivers: [Int64: TransferredDriver]
         var checkedEvent: Int64

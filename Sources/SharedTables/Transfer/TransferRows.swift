@@ -42,13 +42,13 @@ package struct TransferredChange: Sendable {
 
 /// A part of a pass: the rows of some drivers. If a driver has many events, a part may have only some of them.
 package struct TransferPart: Sendable {
-    /// The drivers whose first rows are in this part. Before it writes the part, the target deletes the rows that it
-    /// has of these drivers.
+    /// The drivers whose first rows are in this part. Before the target writes the part, it deletes its old rows of
+    /// these drivers.
     package var drivers: [TransferredDriver] = []
     /// The column `driver.recent_changes`, by row number of the driver.
     package var recentChanges: [Int64: [TransferredChange]] = [:]
-    /// Rows of `TransferredTables.ofDrivers`. In the column `driver`, and in the column `number` of the table `driver`,
-    /// they have the driver's row number in SQLite.
+    /// Rows of `TransferredTables.ofDrivers`. In the table `driver`, the column `number` has the driver's row number in
+    /// SQLite. In the other tables, the column `driver` has it.
     package var tables: [TransferRows] = []
     /// Whether the next part contains further events of the last driver.
     package var isContinued = false
