@@ -17,7 +17,7 @@ enum AdmissionScript {
     /// The number of the call shows whether a reply belongs to this call.
     ///
     /// A charge made at t leaves the window at t + window. Two special cases:
-    /// - After a failover to a machine with a slow clock, all charges may be more than a window's length in the future.
+    /// - After a failover to a machine with a slow clock, all charges may be more than one window in the future.
     ///   The script deletes such charges, so that clients need not wait until they expire.
     /// - After the limit was lowered or after `charge`, the window may hold more charges than the limit. A new charge
     ///   fits only when the window again holds fewer charges than the limit.
