@@ -49,8 +49,8 @@ struct DashboardSnapshotTests {
 
     @Test func `counts are whole again when the minutes with missing events have left the hour`() async throws {
         let snapshot = snapshot(tallies(last: 9, minutesAgo: [5, 20, 70], isWhole: false))
-        // The uncounted events are older than the counted ones. The oldest counted minute within the hour is 20 minutes
-        // old, so events may be missing in it. That minute leaves the hour 40 minutes later.
+        // The uncounted events are older than the counted ones, so some of them may be in the oldest counted minute.
+        // This minute is 20 minutes old, and leaves the hour 40 minutes later.
         for minutes: Int64 in 0..<40 {
             let isWhole = try await isWhole(snapshot, after: minutes)
             #expect(!isWhole, "after \(minutes) minutes")
