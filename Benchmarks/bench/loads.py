@@ -8,6 +8,7 @@ import hmac
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import time
@@ -131,15 +132,17 @@ class Bench:
 
     def filled(self, rows):
         """Returns the path of a database with at least `rows` events. The build directory keeps the database for later
-        runs with the same migrations."""
+        runs with the same migrations and fold rules."""
         schema = hashlib.sha256(b"".join(path.read_bytes() for path in sorted((ROOT / "migrations").glob("0*.sql"))))
-        path = BUILT / "filled" / f"{rows}-{schema.hexdigest()[:12]}.sqlite3"
+        fold = (ROOT / "Sources/JourneyModel/Fold.swift").read_text()
+        rules = re.search(r"rulesVersion: Int64 = (\d+)", fold)[1]
+        path = BUILT / "filled" / f"{rows}-{schema.hexdigest()[:12]}-{rules}.sqlite3"
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
             making = path.with_suffix(".making")
             making.unlink(missing_ok=True)
             self.migrate(making)
-            run([self.sqlite, "fill", making, rows])
+            run([self.sqlite, "fill", making, rows, rules])
             making.rename(path)
         return path
 

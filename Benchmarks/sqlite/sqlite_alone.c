@@ -5,7 +5,9 @@
 // writes the rows of `event_key` later, for many events at once.
 //
 //   sqlite_alone rate DATABASE BATCH SECONDS   BATCH events per transaction; prints rates and times as JSON
-//   sqlite_alone fill DATABASE ROWS            fills the database with at least ROWS events, for other measurements
+//   sqlite_alone fill DATABASE ROWS RULES      fills the database with at least ROWS events, for other measurements.
+//                                              RULES is Fold.rulesVersion: with another version, the server would refold
+//                                              every driver first
 //
 // cc -O2 -o sqlite_alone sqlite_alone.c -lsqlite3 -lcrypto
 
@@ -58,7 +60,7 @@ static const struct { const char *name; int session, rank, transition, state; } 
     {"visitVerifiedByWeb", 1, 6, 1, 6},      {"app_opened", 0, 7, 0, 6},
 };
 
-static void write_dictionaries(int64_t now_ms) {
+static void write_dictionaries(int64_t now_ms, int rules) {
     char sql[512];
     run("BEGIN");
     snprintf(sql, sizeof sql, "INSERT INTO settings_version VALUES (1, 'benchmark', 900, 3600, '{}', %" PRId64 ")", now_ms);
@@ -74,8 +76,8 @@ static void write_dictionaries(int64_t now_ms) {
     for (int driver = 1; driver <= DRIVERS; driver++) {
         // These are the driver ids in the tokens of the benchmark.
         snprintf(
-            sql, sizeof sql, "INSERT INTO driver (id, driver_id, created_at_ms, rules) VALUES (%d, 'driver-%05d', %" PRId64 ", 2)",
-            driver, driver - 1, now_ms);
+            sql, sizeof sql, "INSERT INTO driver (id, driver_id, created_at_ms, rules) VALUES (%d, 'driver-%05d', %" PRId64 ", %d)",
+            driver, driver - 1, now_ms, rules);
         run(sql);
     }
     for (int place = 1; place <= 500; place++) {
@@ -213,7 +215,7 @@ static void measure(int batch, double seconds) {
     // - The cache has 64 MiB. Dwell's has 48 MiB.
     run("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 4096;"
         "PRAGMA cache_size = -65536; PRAGMA foreign_keys = OFF");
-    write_dictionaries((int64_t)time(NULL) * 1000);
+    write_dictionaries((int64_t)time(NULL) * 1000, 1);
     prepare_statements();
     sqlite3_finalize(add_session);
     add_session = NULL; // insert only events
@@ -236,14 +238,14 @@ static void measure(int batch, double seconds) {
         (double)rows / ((double)(now - start) / 1e9), took_us[count / 2], took_us[count * 99 / 100]);
 }
 
-static void fill(uint64_t rows) {
+static void fill(uint64_t rows, int rules) {
     run("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -1000000; PRAGMA foreign_keys = OFF;"
         "PRAGMA locking_mode = EXCLUSIVE");
     // Insert only complete journeys, so that all drivers end in the same state. All events are at least a minute old.
     uint64_t round = DRIVERS * JOURNEY;
     rows = (rows + round - 1) / round * round;
     int64_t end_ms = ((int64_t)time(NULL) - 60) * 1000;
-    write_dictionaries(end_ms);
+    write_dictionaries(end_ms, rules);
     prepare_statements();
     for (uint64_t number = 0; number < rows; number++) {
         if (number % 100000 == 0) run("BEGIN");
@@ -271,13 +273,13 @@ static void fill(uint64_t rows) {
 }
 
 int main(int count, char **words) {
-    if (count < 4) {
-        fputs("usage: sqlite_alone rate DATABASE BATCH SECONDS | fill DATABASE ROWS\n", stderr);
+    if (count != 5) {
+        fputs("usage: sqlite_alone rate DATABASE BATCH SECONDS | fill DATABASE ROWS RULES\n", stderr);
         return 64;
     }
     check(sqlite3_open(words[2], &database), SQLITE_OK);
-    if (!strcmp(words[1], "rate") && count == 5) measure(atoi(words[3]), atof(words[4]));
-    else if (!strcmp(words[1], "fill")) fill(strtoull(words[3], NULL, 10));
+    if (!strcmp(words[1], "rate")) measure(atoi(words[3]), atof(words[4]));
+    else if (!strcmp(words[1], "fill")) fill(strtoull(words[3], NULL, 10), atoi(words[4]));
     else return 64;
     check(sqlite3_close_v2(database), SQLITE_OK);
     return 0;
