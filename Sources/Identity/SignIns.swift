@@ -148,14 +148,6 @@ package struct SignIns: SignInService {
     }
 }
 
-enum OneTimeCode {
-    /// Six digits, uniformly distributed, from the system's random source.
-    static func random() -> Secret<String> {
-        let digits = String(UInt32.random(in: 0..<1_000_000))
-        return Secret(String(repeating: "0", count: 6 - digits.utf8.count) + digits)
-    }
-}
-
 extension FirstProfile {
     /// The profile without the values that PATCH /auth/me would reject. An unusable name must not prevent a sign-in.
     var usable: FirstProfile {

@@ -1,4 +1,4 @@
-// The validated values of the variables declared in Configuration.swift, as one immutable value. Each module gets only
+// The validated values of the variables that Configuration.swift lists, as one immutable value. Each module gets only
 // the members that it needs.
 
 import Engine

@@ -1,12 +1,14 @@
-// Which database the server uses: an SQLite file (DATABASE_PATH), or PostgreSQL (DATABASE_URL).
+// The variables of storage: the database (an SQLite file or PostgreSQL), how long rows are kept, and Redis.
 
+import Engine
 import Postgres
+import RateLimiting
 
 extension Variables {
     static let databasePath = Variable<String>(
         name: "DATABASE_PATH", section: .storage, defaultText: "var/dwell.sqlite3", defaultValue: "var/dwell.sqlite3",
         allowed: .text("the path of a file"), isSecret: false,
-        sentence: "The SQLite database; created at the first start. Has no effect with DATABASE_URL.",
+        sentence: "The SQLite database; created at the first start. With DATABASE_URL, leave the default.",
         // The path may be empty if DATABASE_URL is set.
         parse: { text in
             let isFile = isPath(text) && !text.hasSuffix("/") && !text.hasPrefix(":") && !text.hasPrefix("file:")
@@ -31,6 +33,42 @@ extension Variables {
         }
         return variable
     }()
+
+    static let eventRetentionDays = Variable<Int>(
+        name: "EVENT_RETENTION_DAYS", section: .storage, defaultText: "0", defaultValue: 0,
+        allowed: .text("0, or a whole number from \(RetentionService.daysMin) to \(RetentionService.daysMax)"),
+        isSecret: false, sentence: "Days after receipt until an event is deleted; 0 keeps events forever.",
+        parse: { text in
+            let range = RetentionService.daysMin...RetentionService.daysMax
+            return wholeNumber(text, in: 0...range.upperBound).flatMap { $0 == 0 || range.contains($0) ? $0 : nil }
+        }, show: { String($0) })
+
+    static let auditRetentionDays = Variable<Int>(
+        name: "AUDIT_RETENTION_DAYS", section: .storage, defaultText: "365", defaultValue: 365,
+        allowed: .text("0, or a whole number from \(RetentionService.auditDaysMin) to \(RetentionService.daysMax)"),
+        isSecret: false,
+        sentence:
+            "Days after which audit records are deleted, except receipts of deletions; 0 keeps all.",
+        parse: { text in
+            let range = RetentionService.auditDaysMin...RetentionService.daysMax
+            return wholeNumber(text, in: 0...range.upperBound).flatMap { $0 == 0 || range.contains($0) ? $0 : nil }
+        }, show: { String($0) })
+
+    static let redis = Variable<RedisEndpoint?>.secret(
+        "REDIS_URL", .storage,
+        allowed: "redis://[[user:]password@]host[:port][/database], or with the comma-separated hosts of a Redis "
+            + "Cluster; redis+sentinel://hosts/name; rediss:// or rediss+sentinel:// for TLS; redis+unix:///path or "
+            + "unix:///path",
+        "Redis for rate limits that several servers share. Without Redis, each process enforces its own limits.",
+        parse: { try? RedisEndpoint(parsing: $0) }, show: { $0.description })
+
+    static let redisTimeoutMilliseconds = Variable<Int>.integer(
+        "REDIS_TIMEOUT_MS", .storage, default: 50, in: 1...5000,
+        "Time limit for Redis. If Redis does not respond in this time, the process makes the decision itself.")
+
+    static let storage: [any Declaration] = [
+        databasePath, databaseURL, eventRetentionDays, auditRetentionDays, redis, redisTimeoutMilliseconds,
+    ]
 }
 
 extension PostgresConfigurationError {
