@@ -192,7 +192,7 @@ class Bench:
             return {**figures, "rows_before": before}
         return measure
 
-    def cold_start(self, gigabytes=1.0, rows=3_600_000):
+    def cold_start(self, gigabytes=1.0, rows=5_700_000):
         def measure():
             folder = self.folder_with("start", rows)
             size = (folder / "events.sqlite3").stat().st_size
