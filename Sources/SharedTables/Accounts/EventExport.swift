@@ -43,8 +43,10 @@ package struct ExportList: Sendable {
     package init(
         name: String,
         keys: @escaping @Sendable (Int64, SQLValue?, Int, any SQLTransaction) throws -> [SQLValue],
-        write: @escaping @Sendable (ArraySlice<SQLValue>, Int64, Moment, Int, inout JSONWriter, any SQLTransaction)
-            throws -> Int
+        write:
+            @escaping @Sendable (
+                ArraySlice<SQLValue>, Int64, Moment, Int, inout JSONWriter, any SQLTransaction
+            ) throws -> Int
     ) {
         self.name = name
         self.keys = keys
