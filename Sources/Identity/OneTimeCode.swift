@@ -1,4 +1,4 @@
-// The digits of a one-time code. AccountRules.swift has the rules: how long a code is valid, and how many guesses it has.
+// The digits of a one-time code. AccountRules.swift has the rules, for example how long a code is valid.
 
 import Secrets
 

@@ -54,7 +54,7 @@ extension PostgresEventStore: EventExport {
             }
             let current = journey?.advanced(to: now)
             json.beginObject()
-            for (member, value) in zip(Self.sessionMembers, row.values) { json.member(member, value) }
+            json.members(Self.sessionMembers, row.values)
             json.member("state", current?.state.rawValue)
             json.member("ended_by", current?.endedBy?.rawValue)
             json.endObject()
@@ -97,21 +97,9 @@ extension PostgresEventStore: EventExport {
             let row = try SQLRow.fetchOne(db, sql: Self.eventSQL, arguments: SQLArguments([key, .integer(driver)]))
             guard let row else { return }
             json.beginObject()
-            for (index, value) in row.values.enumerated() {
-                if index == Self.impliedIndex, case .integer(let code) = value {
-                    json.member(Self.eventMembers[index], .text(Self.impliedJSON(code)))
-                } else {
-                    json.member(Self.eventMembers[index], value)
-                }
-            }
+            json.members(Self.eventMembers, row.values)
             json.endObject()
         }
-    }
-
-    /// The names consist of ASCII letters, so they need no escaping.
-    private static func impliedJSON(_ code: Int64) -> String {
-        let names = (ImpliedSteps(code: code) ?? []).names
-        return "[" + names.map { "\"\($0)\"" }.joined(separator: ",") + "]"
     }
 
     private static let eventSQL = """
@@ -120,7 +108,6 @@ extension PostgresEventStore: EventExport {
         """
 
     private static let eventMembers = eventColumns.map { ExportColumn($0.name) }
-    private static let impliedIndex = eventColumns.firstIndex { $0.name == "implied" }
 
     /// The columns of an exported event. `ExportColumn` derives the JSON members from the names.
     private static let eventColumns: [(name: String, sql: String)] = [

@@ -50,7 +50,7 @@ extension SQLiteEventStore: EventExport {
                 ("occurred_at", "occurred_at"), ("corrected_at_ms", "corrected_at_ms"), ("sent_at_ms", "sent_at_ms"),
                 ("timestamp_ms", "timestamp_ms"), ("received_at_ms", "received_at_ms"), ("skew_ms", "skew_ms"),
                 ("clock_rule", "clock_rule"), ("transition", "transition"), ("reason", "reason"),
-                ("implied", ImpliedSteps.jsonSQL), ("state", "after_state"), ("ended_by", "after_ended_by"),
+                ("implied", "implied"), ("state", "after_state"), ("ended_by", "after_ended_by"),
                 (
                     "settings_version",
                     "(SELECT version FROM settings_version WHERE settings_version.id = event.settings_version)"
@@ -115,7 +115,7 @@ extension SQLiteEventStore: EventExport {
                 }
                 guard let values else { continue }
                 json.beginObject()
-                for (member, value) in zip(members, values) { json.member(member, value) }
+                json.members(members, values)
                 try more?(number, now, &json, db)
                 json.endObject()
                 if json.bytes.count >= bytesMin { return index - keys.startIndex + 1 }

@@ -158,7 +158,7 @@ extension ExportList {
             ).first
             guard let row else { return }
             json.beginObject()
-            for (member, value) in zip(members, row.values) { json.member(member.column, value) }
+            json.members(members.map(\.column), row.values)
             json.endObject()
         }
     }

@@ -12,6 +12,8 @@ package struct ExportColumn: Sendable {
         case time
         /// A number that stands for a word of the API, for example the name of a state.
         case word(@Sendable (Int64) -> String?)
+        /// The steps that an event implies, stored as a number and written as an array of their names.
+        case steps
         /// JSON, copied into the document. A column stores it, or the query builds it.
         case json
         /// A JSON object whose members are written into the current object. NULL adds no member.
@@ -33,7 +35,8 @@ package struct ExportColumn: Sendable {
         case "state": form = .word { JourneyState(code: $0)?.rawValue }
         case "ended_by": form = .word { Journey.Ending(code: $0)?.rawValue }
         case "clock_rule": form = .word { ClockRule(code: $0)?.rawValue }
-        case "metadata", "implied", "notifications": form = .json
+        case "implied": form = .steps
+        case "metadata", "notifications": form = .json
         case "details": form = .members
         case "payload": form = .payload
         // These are differences of two times, in milliseconds.
@@ -60,6 +63,10 @@ extension JSONWriter {
             string(RFC3339.text(of: Moment(millisecondsSinceEpoch: milliseconds)))
         case (.word(let word), .integer(let code)):
             if let word = word(code) { string(word) } else { null() }
+        case (.steps, .integer(let code)):
+            beginArray()
+            for name in (ImpliedSteps(code: code) ?? []).names { string(name) }
+            endArray()
         case (.boolean, .integer(let number)): bool(number != 0)
         case (_, .integer(let number)): integer(number)
         case (.json, .text(let text)): raw(text)
@@ -67,5 +74,10 @@ extension JSONWriter {
         case (.payload, .blob(let bytes)): raw(String(decoding: bytes, as: UTF8.self))
         case (_, .null), (_, .blob): null()
         }
+    }
+
+    /// Writes a member for each column. `values` are in the order of `columns`.
+    package mutating func members(_ columns: [ExportColumn], _ values: [SQLValue]) {
+        for (column, value) in zip(columns, values) { member(column, value) }
     }
 }

@@ -32,11 +32,12 @@ extension ExportList {
             arguments: SQLArguments([id, .integer(driver)]))
         guard let row else { return }
         json.beginObject()
-        for (column, value) in zip(notificationColumns, row.values) { json.member(ExportColumn(column), value) }
+        json.members(notificationMembers, row.values)
         json.endObject()
     }
 
     private static let notificationColumns = [
         "uuid", "type", "subtype", "environment", "signed_at_ms", "received_at_ms", "payload",
     ]
+    private static let notificationMembers = notificationColumns.map(ExportColumn.init)
 }
