@@ -102,9 +102,8 @@ extension SQLiteEventStore: EventExport {
             try keys(driver, last.flatMap(Int64.init), limit, Database.of(db)).map(SQLValue.integer)
         } write: { keys, driver, now, bytesMin, json, db in
             let db = try Database.of(db)
-            guard let connection = db.sqliteConnection else { throw SQLiteError.unreadable("connection") }
             // GRDB's Row would build a dictionary of the column names for each row.
-            let statement = try PreparedStatement(sql, on: connection)
+            let statement = try PreparedStatement(sql, on: db.openConnection)
             for (index, key) in zip(keys.indices, keys) {
                 guard let number = Int64(key) else { continue }
                 let values = try statement.first { (bindings) throws(SQLiteError) in

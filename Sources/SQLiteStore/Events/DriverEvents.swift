@@ -125,9 +125,6 @@ struct DriverEventRows {
 
 extension EventChain {
     convenience init(_ db: Database) throws {
-        guard let connection = db.sqliteConnection else {
-            throw SQLiteError(extendedCode: SQLITE_MISUSE, message: "the database is closed")
-        }
-        try self.init(on: connection)
+        try self.init(on: db.openConnection)
     }
 }

@@ -52,10 +52,7 @@ final class EventKeyTable {
     /// Creates an `EventKeyTable` on the connection of a GRDB read or write that is in progress. The database must have
     /// the table `event_key`.
     convenience init(_ db: Database) throws {
-        guard let connection = db.sqliteConnection else {
-            throw SQLiteError(extendedCode: SQLITE_MISUSE, message: "the database is closed")
-        }
-        try self.init(on: connection)
+        try self.init(on: db.openConnection)
     }
 
     /// Calls `read` with the event at `place` and at each following place, up to the first free place. Stops when

@@ -193,9 +193,7 @@ package enum DatabaseOpening {
     ///
     /// Must be called before the first commit, because even the first commit may copy pages from the WAL.
     static func addFileLayers(_ db: Database) throws {
-        guard let connection = db.sqliteConnection else {
-            throw SQLiteError(extendedCode: SQLITE_MISUSE, message: "the database is closed")
-        }
+        let connection = try db.openConnection
         let code = dwell_join_log_writes(connection)
         guard code == SQLITE_OK else { throw SQLiteError(code: code, on: connection) }
     }

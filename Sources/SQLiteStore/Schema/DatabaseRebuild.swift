@@ -158,7 +158,7 @@ struct DatabaseRebuild {
     }
 
     private func copy(_ db: Database, _ source: String, _ rowCount: Int) throws {
-        guard let connection = db.sqliteConnection else { throw SQLiteError.unreadable("connection") }
+        let connection = try db.openConnection
         let isBegun = try RebuildMark.exists(db)
         let links: ChainLinks
         if isBegun {

@@ -61,6 +61,18 @@ package struct SQLiteTransaction: SQLTransaction {
 }
 
 extension Database {
+    /// The connection for SQLite's C functions.
+    ///
+    /// - Throws: SQLITE_MISUSE if the database is closed.
+    var openConnection: OpaquePointer {
+        get throws(SQLiteError) {
+            guard let connection = sqliteConnection else {
+                throw SQLiteError(extendedCode: SQLITE_MISUSE, message: "the database is closed")
+            }
+            return connection
+        }
+    }
+
     /// Returns the transaction's connection, for statements on tables that only this store has.
     static func of(_ transaction: any SQLTransaction) throws -> Database {
         guard let transaction = transaction as? SQLiteTransaction else {

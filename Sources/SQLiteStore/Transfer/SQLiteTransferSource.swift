@@ -61,8 +61,7 @@ package final class SQLiteTransferSource: TransferSource {
 
     private func read<Value>(_ body: (Database, OpaquePointer) throws -> Value) throws -> Value {
         try queue.read { db in
-            guard let connection = db.sqliteConnection else { throw SQLiteError.unreadable("connection") }
-            return try body(db, connection)
+            try body(db, db.openConnection)
         }
     }
 

@@ -68,9 +68,7 @@ final class Checkpointer: Sendable {
     }
 
     private func writeInSteps(_ db: Database) throws {
-        guard let connection = db.sqliteConnection else {
-            throw SQLiteError(extendedCode: SQLITE_MISUSE, message: "the database is closed")
-        }
+        let connection = try db.openConnection
         // SQLite uses the pointer to `self` only while the connection writes. This object owns the connection until
         // `close()`, and the connection writes nothing after that. The pointer is therefore valid during every write.
         let this = Unmanaged.passUnretained(self).toOpaque()

@@ -53,11 +53,8 @@ final class Writer: @unchecked Sendable {
         queue = WriteQueue(requestsMax: waitingMax)
         checkpointer = try Checkpointer(path: pool.path, pace: checkpoints)
         try pool.writeWithoutTransaction { db in
-            guard let handle = db.sqliteConnection else {
-                throw SQLiteError(extendedCode: SQLITE_MISUSE, message: "the database is closed")
-            }
             let connection = try WriterConnection(
-                on: handle, newestKeys: newestKeys, digests: digests, checkpointer: checkpointer,
+                on: db.openConnection, newestKeys: newestKeys, digests: digests, checkpointer: checkpointer,
                 timeSlice: timeSlice, charging: charging, pace: pace)
             self.connection = connection
             if connection.log.needsTruncation { wakeToTruncate() }
