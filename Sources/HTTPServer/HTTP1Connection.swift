@@ -282,8 +282,8 @@ final class HTTP1Connection: @unchecked Sendable {
 
     // MARK: - Writing
 
-    /// Writes the output. Returns false if the socket did not accept all of it. The connection then waits. If the
-    /// socket accepts no byte for `ServerConfiguration.writeStallMilliseconds`, the connection is closed.
+    /// Writes the output. Returns false if the socket did not accept all of it; the connection then waits for the
+    /// socket. A connection that cannot write a byte for `ServerConfiguration.writeStallMilliseconds` is closed.
     private func write() throws(TransportError) -> Bool {
         let sentBefore = state.sentBytes
         if try state.write() {

@@ -52,9 +52,9 @@ public struct ClockMemory: Hashable, Sendable {
     mutating func correction(
         forSkew skew: Int64, isOfThisAttempt: Bool, sentAfterMilliseconds: Int64, receivedAt: Moment
     ) -> (milliseconds: Int64, rule: ClockRule) {
-        // The last correction is checked before the tolerance. If a clock is wrong by about five minutes, some of its
-        // skews are above the tolerance and some below. All of its events must be corrected alike, or their order would
-        // be wrong.
+        // The last correction is checked before the tolerance. If a clock is wrong by about five minutes, the skews of
+        // some events exceed the tolerance, and those of others do not. A correction of only some events would change
+        // the events' order.
         if let last = lastCorrectionMilliseconds, last != 0,
             Self.distance(skew, last) <= ClockCorrection.reuseMilliseconds
         {

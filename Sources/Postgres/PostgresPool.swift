@@ -26,7 +26,7 @@ package final class PostgresPool: Sendable {
     private let state = Mutex(State())
 
     /// The first pause after a failure, in milliseconds. Each further failure in a row doubles the pause, up to
-    /// `delayMillisecondsMax`. The real pause is random, from half of the computed pause to all of it.
+    /// `delayMillisecondsMax`. The pool waits a random time between half of this pause and the whole pause.
     ///
     /// A connection that lasted less than `stableDuration` also counts as a failure.
     private static let delayMilliseconds = 50
