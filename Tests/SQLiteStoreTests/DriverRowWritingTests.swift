@@ -102,6 +102,23 @@ struct DriverRowWritingTests {
         await store.close()
     }
 
+    /// The test changes the row without the writer's knowledge. The next event overwrites this change only if the writer
+    /// still has the row in its cache.
+    @Test func `signing in keeps the drivers in the writer's cache`() async throws {
+        let fixture = try await AccountFixture()
+        _ = await fixture.store.append(requests(0..<1))
+        try await fixture.store.change(keepsDriverCache: true) { db in
+            try db.execute(sql: "UPDATE driver SET last_correction_ms = 77")
+        }
+        _ = try await fixture.signInWithApple()
+        _ = await fixture.store.append(requests(1..<2))
+        let corrections = try await fixture.store.read { db in
+            try Int64?.fetchAll(db, sql: "SELECT last_correction_ms FROM driver WHERE driver_id = 'driver'")
+        }
+        #expect(corrections == [nil])
+        await fixture.close()
+    }
+
     /// A prepared statement has a buffer of 1,536 bytes for an event's texts. A long `metadata` leaves too little room
     /// for the other texts.
     @Test(arguments: [0, 1, 1000, 1400, 1536, 1537, 8000]) func `texts of any length are stored to the byte`(

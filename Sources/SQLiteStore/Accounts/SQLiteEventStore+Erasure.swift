@@ -27,7 +27,9 @@ extension SQLiteEventStore: EventErasure {
 
     package func eraseFirstRows(of driver: Int64, _ db: any SQLTransaction) throws -> ChangeEffects {
         let db = try Database.of(db)
-        guard var progress = try ErasureProgress(of: driver, db) else { return ChangeEffects() }
+        guard var progress = try ErasureProgress(of: driver, db) else {
+            return ChangeEffects(keepsDriverCache: false)
+        }
         var piece = try progress.advance(rowsMax: pace.rowsPerErasurePiece, mayComplete: true, db)
         piece.changesDrivers()
         return piece.effects

@@ -9,13 +9,13 @@ package protocol AccountTransactions: Sendable {
 }
 
 extension AccountTransactions {
-    /// Runs one transaction. `keepsDriverCache` must be true only if the change leaves the rows of drivers unchanged
-    /// (`ChangeEffects`).
+    /// Runs one transaction. It may add rows of drivers, but must not change or delete rows that SQLite's writer caches
+    /// (`ChangeEffects.keepsDriverCache`).
     package func change<Outcome: Sendable>(
-        keepsDriverCache: Bool = false, _ change: @escaping @Sendable (any SQLTransaction) throws -> Outcome
+        _ change: @escaping @Sendable (any SQLTransaction) throws -> Outcome
     ) async throws(AccountFailure) -> Outcome {
         do throws(StoreFailure) {
-            return try await database.change(keepsDriverCache: keepsDriverCache, change)
+            return try await database.change(change)
         } catch {
             throw AccountFailure(error)
         }

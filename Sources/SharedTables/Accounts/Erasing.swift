@@ -37,7 +37,7 @@ struct Erasing: Sendable {
         // `row` is nil. The new receipt gets the driver's row number from the unfinished deletion.
         let unfinished = try row ?? events.unfinishedErasures(digest, db).last
         try recordErasure(of: unfinished, db)
-        guard let row else { return ChangeEffects(keepsDriverCache: true) }
+        guard let row else { return ChangeEffects() }
         return try events.eraseFirstRows(of: row, db)
     }
 

@@ -9,7 +9,7 @@ extension StoredAccounts: SessionCodeStore {
     package func issue(
         codeWithDigest digest: [UInt8], ofSession sessionID: String, at now: Moment
     ) async throws(AccountFailure) -> SessionCodeIssue {
-        try await change(keepsDriverCache: true) { db in
+        try await change { db in
             try SessionCodeRows.issue(digest, ofSession: sessionID, at: now, db)
         }
     }
@@ -17,7 +17,7 @@ extension StoredAccounts: SessionCodeStore {
     package func judge(
         guess: [UInt8], ofSession sessionID: String, of driver: DriverID, from origin: RequestOrigin
     ) async throws(AccountFailure) -> SessionCodeRule? {
-        try await change(keepsDriverCache: true) { db in
+        try await change { db in
             try SessionCodeRows.judge(guess, ofSession: sessionID, of: driver, from: origin, db)
         }
     }

@@ -60,7 +60,7 @@ package enum StoredHistory {
 
 extension SQLDatabase {
     package func add(_ minutes: [HistoryStep], at now: Moment) async throws(StoreFailure) {
-        try await change(keepsDriverCache: true) { db in try StoredHistory.add(minutes, at: now, db) }
+        try await change { db in try StoredHistory.add(minutes, at: now, db) }
     }
 
     package func history(since start: Moment, in range: HistoryRange) async throws(StoreFailure) -> [HistoryStep] {

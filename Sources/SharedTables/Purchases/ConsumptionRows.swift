@@ -106,7 +106,7 @@ extension StoredPurchases: ConsumptionQueue {
     package func finish(
         _ request: Int64, _ outcome: ConsumptionOutcome, at now: Moment
     ) async throws(AccountFailure) {
-        try await change(keepsDriverCache: true) { db in
+        try await change { db in
             _ = try db.execute(
                 sql: """
                     UPDATE consumption_request SET outcome = ?, finished_at_ms = ?, next_attempt_at_ms = NULL
@@ -117,7 +117,7 @@ extension StoredPurchases: ConsumptionQueue {
     }
 
     package func postpone(_ request: Int64, until next: Moment) async throws(AccountFailure) {
-        try await change(keepsDriverCache: true) { db in
+        try await change { db in
             _ = try db.execute(
                 sql: """
                     UPDATE consumption_request SET attempt_count = attempt_count + 1, next_attempt_at_ms = ?

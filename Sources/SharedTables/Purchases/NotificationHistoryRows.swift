@@ -16,7 +16,7 @@ extension StoredPurchases: NotificationHistoryProgress {
     package func record(
         historyReadTo time: Moment, of source: NotificationSource
     ) async throws(AccountFailure) {
-        try await change(keepsDriverCache: true) { db in
+        try await change { db in
             _ = try db.execute(
                 sql: """
                     INSERT INTO notification_history (environment, bundle_id, read_to_ms) VALUES (?, ?, ?)

@@ -54,9 +54,7 @@ package struct StoredPurchases: PurchaseStore, AccountTransactions {
     package func take(
         _ notification: StoreNotification, at now: Moment
     ) async throws(AccountFailure) -> NotificationOutcome {
-        // A notification changes no rows of drivers. If the writer emptied its cache of drivers here, it would have to
-        // read the drivers of later events again.
-        try await change(keepsDriverCache: true) { db in
+        try await change { db in
             try StoreNotificationRows.take(notification, at: now, db)
         }
     }

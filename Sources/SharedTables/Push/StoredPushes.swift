@@ -14,7 +14,7 @@ package protocol PushTables: SQLDatabase, PushStore, PushQueueStatistics {
 extension PushTables {
     package func pushPosition(at now: Moment) async throws(StoreFailure) -> Int64 {
         if let stored = try await read({ db in try Self.pushPosition(db) }) { return stored }
-        return try await change(keepsDriverCache: true) { db in
+        return try await change { db in
             if let stored = try Self.pushPosition(db) { return stored }
             let newest = try newestPosition(db)
             try Self.movePush(to: newest, at: now, db)
@@ -25,7 +25,7 @@ extension PushTables {
     package func queue(
         _ entries: [PushEntry], after base: Int64, upTo last: Int64, at now: Moment
     ) async throws(StoreFailure) -> Bool {
-        try await change(keepsDriverCache: true) { db in
+        try await change { db in
             guard try Self.pushPosition(db) ?? 0 <= base else { return false }
             for entry in entries { try PushOutboxRows.add(entry, at: now, db) }
             try Self.movePush(to: last, at: now, db)
@@ -40,13 +40,13 @@ extension PushTables {
         // takes tens of milliseconds. Inside the transaction, it would block SQLite's writer, and events would wait.
         let due = try await read { db in try PushOutboxRows.due(at: now, limit: limit, db) }
         if due.isEmpty { return [] }
-        return try await change(keepsDriverCache: true) { db in
+        return try await change { db in
             try PushOutboxRows.take(due, at: now, lease: lease, db)
         }
     }
 
     package func finish(_ results: [PushResult], at now: Moment) async throws(StoreFailure) {
-        try await change(keepsDriverCache: true) { db in
+        try await change { db in
             for result in results { try PushOutboxRows.finish(result, at: now, db) }
         }
     }

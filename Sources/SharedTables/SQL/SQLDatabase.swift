@@ -21,22 +21,23 @@ package protocol SQLDatabase: Sendable {
 package struct ChangeEffects: Sendable {
     /// Whether the removed rows must also disappear from SQLite's WAL.
     package var purgesWAL: Bool
-    /// Whether the transaction changed no rows of drivers. If true, the writer's cache of drivers remains valid.
+    /// Whether SQLite's writer keeps its caches of drivers and shared texts. Must be false if the transaction
+    /// changed or deleted rows that the caches may hold. The caches do not hold rows that the transaction added.
     package var keepsDriverCache: Bool
 
-    package init(purgesWAL: Bool = false, keepsDriverCache: Bool = false) {
+    package init(purgesWAL: Bool = false, keepsDriverCache: Bool = true) {
         self.purgesWAL = purgesWAL
         self.keepsDriverCache = keepsDriverCache
     }
 }
 
 extension SQLDatabase {
-    /// Runs one transaction. `keepsDriverCache` must be false if the transaction changes rows of drivers
-    /// (`ChangeEffects`).
+    /// Runs one transaction. It may add rows of drivers, but must not change or delete rows that SQLite's writer caches
+    /// (`ChangeEffects.keepsDriverCache`).
     package func change<Outcome: Sendable>(
-        keepsDriverCache: Bool = false, _ change: @escaping @Sendable (any SQLTransaction) throws -> Outcome
+        _ change: @escaping @Sendable (any SQLTransaction) throws -> Outcome
     ) async throws(StoreFailure) -> Outcome {
-        try await self.change(effects: { _ in ChangeEffects(keepsDriverCache: keepsDriverCache) }, change)
+        try await self.change(effects: { _ in ChangeEffects() }, change)
     }
 }
 
