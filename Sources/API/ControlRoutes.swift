@@ -227,7 +227,7 @@ package struct ControlRoutes: Sendable {
         }
         let part: RefoldPart
         do throws(StoreFailure) {
-            part = try await refolder.refoldWhileIdle(refold, within: Self.refoldTime)
+            part = try await refolder.refold(refold, within: Self.refoldTime)
         } catch { throw problem(error, request) }
         return Self.json { $0.members(of: part) }
     }

@@ -13,11 +13,8 @@ package protocol JourneyRefolder: Sendable {
     /// refolds all events of the driver.
     func refold(_ request: RefoldRequest) async throws(StoreFailure) -> RefoldPart
 
-    /// Returns whether any driver's refold is incomplete. On PostgreSQL this includes refolds that have not begun.
-    func hasUnfinishedRefolds() async throws(StoreFailure) -> Bool
-
-    /// The number of requests that wait for the writer. Background work refolds the next part only when this number is
-    /// 0.
+    /// The number of requests that wait for the writer. While this number is not 0, background work waits for up to a
+    /// tenth of a second before it refolds the next part.
     var writesWaiting: Int { get }
 }
 
@@ -32,19 +29,21 @@ package struct RefoldRequest: Hashable, Sendable {
     /// The row number of a correction of settings (`SettingsCorrection`). If set, only drivers whose events the
     /// correction changes are refolded. The refold of a driver begins with the first of these events.
     package var correction: Int64?
-    /// If true, only incomplete refolds are continued.
-    package var resumesOnly: Bool
+    /// If true, only urgent refolds are done. On SQLite, these are the incomplete refolds, because reads and late events
+    /// of their drivers wait. On PostgreSQL, they are the refolds of drivers with a deadline before `now`, because the
+    /// expiry is stored only after the refold.
+    package var urgentOnly: Bool
     /// The time for comparing the states before and after the refold. A session whose deadline has passed at this time
     /// counts as ended. If `now` is nil, a session counts as ended only if its expiry is stored.
     package var now: Moment?
 
     package init(
-        after: Int64 = 0, since: Moment? = nil, correction: Int64? = nil, resumesOnly: Bool = false, now: Moment? = nil
+        after: Int64 = 0, since: Moment? = nil, correction: Int64? = nil, urgentOnly: Bool = false, now: Moment? = nil
     ) {
         self.after = after
         self.since = since
         self.correction = correction
-        self.resumesOnly = resumesOnly
+        self.urgentOnly = urgentOnly
         self.now = now
     }
 }
@@ -260,18 +259,31 @@ package protocol SettingsCorrecting: JourneyRefolder {
 }
 
 extension JourneyRefolder {
-    /// Calls `refold` repeatedly, but pauses while a request waits for the writer. Returns when all drivers are done,
-    /// when a driver could not be refolded, or after `timeLimit`. The result has the sums of all counts.
-    package func refoldWhileIdle(
+    private static var pauseForRequests: Duration { .milliseconds(20) }
+    /// On a busy server, requests may wait all the time. With this limit, the refold nevertheless goes on.
+    private static var pausesMax: Int { 5 }
+
+    /// Returns when no request waits for the writer, but after a tenth of a second at the latest.
+    fileprivate func awaitRequests() async throws(CancellationError) {
+        var pauses = 0
+        while writesWaiting > 0, pauses < Self.pausesMax {
+            do { try await Task.sleep(for: Self.pauseForRequests) } catch { throw CancellationError() }
+            pauses += 1
+        }
+    }
+
+    /// Calls `refold` repeatedly. Before each call, waits for up to a tenth of a second while a request waits for the
+    /// writer.
+    ///
+    /// Returns when all drivers are done, when a driver could not be refolded, or after `timeLimit`. The result has the
+    /// sums of all counts.
+    package func refold(
         _ request: RefoldRequest, within timeLimit: Duration
     ) async throws(StoreFailure) -> RefoldPart {
         let end = ContinuousClock.now + timeLimit
         var sum = RefoldPart(next: request.after, counts: RefoldCounts())
         while let next = sum.next, sum.failure == nil, .now < end {
-            guard writesWaiting == 0 else {
-                do { try await Task.sleep(for: RefoldService.pauseForRequests) } catch { throw .cancelled }
-                continue
-            }
+            do { try await awaitRequests() } catch { throw .cancelled }
             var request = request
             request.after = next
             let part = try await refold(request)
@@ -282,48 +294,74 @@ extension JourneyRefolder {
     }
 }
 
-/// The task that refolds one driver after another, only while no request waits for the writer.
+/// The task that refolds one driver after another, if possible while no request waits for the writer.
 ///
-/// When the server starts, the task refolds the journeys that an older release folded. If such a driver sends an event
-/// first, the driver is refolded together with this event.
+/// When the server starts, and then every five minutes, the task searches all drivers for journeys that an older release
+/// folded, and refolds them. During an update, an older release may use the database too, and may create drivers after
+/// the first search.
 ///
-/// Afterwards the task completes refolds that a failed write or a crash interrupted.
+/// Every five seconds, also during a search, the task does the urgent refolds.
 package struct RefoldService: Sendable {
-    /// While a request waits for the writer, the task checks again after this pause.
-    static let pauseForRequests = Duration.milliseconds(20)
     static let pauseAfterFailure = Duration.seconds(10)
-    static let pauseBetweenChecks = Duration.seconds(5)
+    /// The number of checks for urgent refolds between two searches.
+    static let checksPerSearch = 60
 
     private let store: any JourneyRefolder
     private let clock: @Sendable () -> Moment
     private let logger: Logger
+    private let pauseBetweenChecks: Duration
 
-    package init(store: any JourneyRefolder, clock: @escaping @Sendable () -> Moment, logger: Logger) {
+    package init(
+        store: any JourneyRefolder, clock: @escaping @Sendable () -> Moment, logger: Logger,
+        pauseBetweenChecks: Duration = .seconds(5)
+    ) {
         self.store = store
         self.clock = clock
         self.logger = logger
+        self.pauseBetweenChecks = pauseBetweenChecks
     }
 
     /// Runs until the task is cancelled.
     package func run() async {
         var logLimit = FailureLogLimit()
-        await foldAll(RefoldRequest(), &logLimit)
         while !Task.isCancelled {
-            do { try await Task.sleep(for: Self.pauseBetweenChecks) } catch { return }
-            if (try? await store.hasUnfinishedRefolds()) == true {
-                await foldAll(RefoldRequest(resumesOnly: true), &logLimit)
+            await refold(RefoldRequest(), &logLimit)
+            for _ in 0..<Self.checksPerSearch {
+                do { try await Task.sleep(for: pauseBetweenChecks) } catch { return }
+                await refold(urgent, &logLimit)
             }
         }
     }
 
-    /// Refolds drivers until all are done, or until the task is cancelled. All calls share one `logLimit`, because a
-    /// driver who cannot be refolded fails in every call.
-    package func foldAll(_ request: RefoldRequest, _ logLimit: inout FailureLogLimit) async {
+    private var urgent: RefoldRequest { RefoldRequest(urgentOnly: true, now: clock()) }
+
+    /// Refolds drivers until all that `request` selects are done, or until the task is cancelled. Logs the sum.
+    ///
+    /// All calls share one `logLimit`, because a driver who cannot be refolded fails in every call.
+    package func refold(_ request: RefoldRequest, _ logLimit: inout FailureLogLimit) async {
+        let counts = await counts(of: request, &logLimit)
+        guard counts.drivers > 0 else { return }
+        logger.notice(
+            "journeys refolded under the rules of this release",
+            metadata: [
+                "drivers": .number(counts.drivers), "events": .number(counts.events),
+                "changed_verdicts": .number(counts.verdicts.values.reduce(0, +)),
+                "moved_drivers": .number(counts.movedDrivers),
+            ])
+    }
+
+    /// A search of all drivers may take long, so it does the urgent refolds in between.
+    private func counts(of request: RefoldRequest, _ logLimit: inout FailureLogLimit) async -> RefoldCounts {
         var counts = RefoldCounts()
         var request = request
+        var nextCheck = ContinuousClock.now + pauseBetweenChecks
         while !Task.isCancelled {
             do {
-                while store.writesWaiting > 0 { try await Task.sleep(for: Self.pauseForRequests) }
+                if !request.urgentOnly, .now >= nextCheck {
+                    counts += await self.counts(of: urgent, &logLimit)
+                    nextCheck = .now + pauseBetweenChecks
+                }
+                try await store.awaitRequests()
                 let part = try await store.refold(request)
                 counts += part.counts
                 if let failure = part.failure, logLimit.allowsLine(at: clock()) {
@@ -333,23 +371,16 @@ package struct RefoldService: Sendable {
                 request.after = next
                 await Task.yield()
             } catch is CancellationError {
-                return
+                break
             } catch StoreFailure.cancelled {
-                return
+                break
             } catch {
                 if logLimit.allowsLine(at: clock()) {
                     logger.error("refolding journeys failed", metadata: ["failure": "\(error)"])
                 }
-                do { try await Task.sleep(for: Self.pauseAfterFailure) } catch { return }
+                do { try await Task.sleep(for: Self.pauseAfterFailure) } catch { break }
             }
         }
-        guard counts.drivers > 0 else { return }
-        logger.notice(
-            "journeys refolded under the rules of this release",
-            metadata: [
-                "drivers": .number(counts.drivers), "events": .number(counts.events),
-                "changed_verdicts": .number(counts.verdicts.values.reduce(0, +)),
-                "moved_drivers": .number(counts.movedDrivers),
-            ])
+        return counts
     }
 }

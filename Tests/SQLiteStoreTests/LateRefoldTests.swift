@@ -74,7 +74,7 @@ struct LateRefoldTests {
                         SELECT count(*) FROM event WHERE after_target_charger IS NOT NULL
                             AND driver = (SELECT id FROM driver WHERE driver_id = ?)
                         """, arguments: [driver.rawValue]) ?? 0,
-                try RefoldTable.isUnderWay(driver, db)
+                try RefoldTable.isUnderWay(driver, ofLateEvent: true, db)
             )
         }
     }
@@ -95,7 +95,7 @@ struct LateRefoldTests {
     /// Completes interrupted refolds, as the server does after its start. Returns the number of calls of `refold`,
     /// without the last one.
     private func completeRefolds(_ store: SQLiteEventStore) async throws -> Int {
-        var request = RefoldRequest(resumesOnly: true)
+        var request = RefoldRequest(urgentOnly: true)
         var parts = 0
         while true {
             let part = try await store.refold(request)

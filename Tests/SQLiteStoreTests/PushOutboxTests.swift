@@ -151,7 +151,7 @@ import Testing
         await fixture.close()
         #expect(await answer.value == .failed(.unknown("the store is closed")))
         let copy = try await AccountFixture(in: fixture.folder, database: "copy")
-        var request = RefoldRequest(resumesOnly: true)
+        var request = RefoldRequest(urgentOnly: true)
         while let next = try await copy.store.refold(request).next { request.after = next }
         let complete = try await changes(after: 64, in: copy)
         #expect(states(complete) == [.inTransit, .nearCharger, .anchored, .sessionActive] && complete.last == 69)

@@ -12,14 +12,7 @@ extension PostgresEventStore: JourneyRefolder {
 
     package func refold(_ request: RefoldRequest) async throws(StoreFailure) -> RefoldPart {
         if let correction = request.correction { return try await correct(correction, request) }
-        let next = try await shards().areDistributed ? RefoldStatements.nextOfShards : RefoldStatements.next
-        let found = try await readLong(
-            PostgresQuery(
-                next,
-                [
-                    .int8(Fold.rulesVersion), .int8(request.after),
-                    request.since.map { .int8($0.millisecondsSinceEpoch) } ?? .null,
-                ]), seconds: Self.searchSeconds)
+        let found = try await readLong(try await query(request), seconds: Self.searchSeconds)
         guard let row = found.rows.first else { return RefoldPart(next: nil, counts: RefoldCounts()) }
         let (number, driver) = try decoded { () throws(PostgresError) in
             (try row.int8(0), DriverID(try row.text(1)))
@@ -30,11 +23,16 @@ extension PostgresEventStore: JourneyRefolder {
         }
     }
 
-    /// Returns whether any driver was folded by the rules of an older release. Such drivers may remain after the first
-    /// round of refolds. The cause is a failed refold, or an instance of an older release that has stored an event.
-    package func hasUnfinishedRefolds() async throws(StoreFailure) -> Bool {
-        let found = try await read([PostgresQuery(RefoldStatements.areLeft, [.int8(Fold.rulesVersion)])])
-        return try decoded { () throws(PostgresError) in try found[0][0].bool(0) }
+    /// Returns the query for the next driver to be refolded.
+    private func query(_ request: RefoldRequest) async throws(StoreFailure) -> PostgresQuery {
+        let position: [PostgresValue] = [.int8(Fold.rulesVersion), .int8(request.after)]
+        if request.urgentOnly {
+            let now = request.now?.millisecondsSinceEpoch ?? .max
+            return PostgresQuery(RefoldStatements.nextUrgent, position + [.int8(now)])
+        }
+        let since: PostgresValue = request.since.map { .int8($0.millisecondsSinceEpoch) } ?? .null
+        let next = try await shards().areDistributed ? RefoldStatements.nextOfShards : RefoldStatements.next
+        return PostgresQuery(next, position + [since])
     }
 }
 
@@ -69,6 +67,15 @@ private enum RefoldStatements {
         ORDER BY driver.number LIMIT 1
         """)
 
-    static let areLeft = PostgresStatement(
-        "refolds_left", "SELECT EXISTS (SELECT 1 FROM driver WHERE rules < $1::int8)")
+    /// The next driver with a passed deadline.
+    ///
+    /// Parameters: the version of the fold's rules, the number after which to begin, the current time.
+    static let nextUrgent = PostgresStatement(
+        "refold_next_urgent",
+        """
+        SELECT driver.number, driver.driver_id FROM driver
+        WHERE driver.next_deadline_ms < $3::int8 AND driver.rules < $1::int8 AND driver.number > $2::int8
+            AND \(ErasureProgress.isNotErasing("driver"))
+        ORDER BY driver.number LIMIT 1
+        """)
 }

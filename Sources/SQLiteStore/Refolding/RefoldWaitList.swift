@@ -37,7 +37,7 @@ enum RefoldWaitList {
 
     /// Examines the drivers after `request.after`, by row number, until one must be refolded or `timeLimit` has passed.
     static func next(_ request: RefoldRequest, _ db: Database) throws -> Search {
-        if request.resumesOnly { return try nextUnfinished(request, db) }
+        if request.urgentOnly { return try nextUnfinished(request, db) }
         let correction = try request.correction.map { try fold($0, db) }
         let end = ContinuousClock.now + timeLimit
         let drivers = try Row.fetchCursor(
