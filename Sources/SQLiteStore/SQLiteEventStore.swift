@@ -138,6 +138,9 @@ package final class SQLiteEventStore: EventStore {
 
     /// Looks the event up on a read connection, so that many repeated events do not fill the writer's queue. Finds
     /// every event that was acknowledged before the call. If keys are missing in memory, the writer first loads them.
+    ///
+    /// Waits only for the refold of a late event. During another refold, a repeat gets the stored outcome, as in
+    /// `EventAppending`.
     package func lookUp(
         _ submission: EventSubmission, of driver: DriverID
     ) async throws(StoreFailure) -> EventOutcome? {
@@ -151,7 +154,7 @@ package final class SQLiteEventStore: EventStore {
         let newest = writer.newestKeys
         while true {
             let removalCount = newest.removalCount
-            let (lastNumber, outcomes) = try await readOutsideRefold(of: driver) { db in
+            let (lastNumber, outcomes) = try await readOutsideRefold(of: driver, ofLateEvent: true) { db in
                 // This process puts a key into memory before it commits the key's event. Memory therefore has the keys
                 // of all events that this process stored before the snapshot. Keys of another process's events may be
                 // missing.

@@ -353,7 +353,7 @@ fold_by_older_rules() {
 }
 
 @test "dwell refold beside the server: what changes is counted, and an open stream is told" {
-    only_sqlite "servers on PostgreSQL refold within seconds"
+    only_sqlite "the test changes rows of SQLite's tables"
     start_server
     sign_in jo
     post /native/events "$(event enteredChargerIntentZone k1 ".occurred_at = \"$(seconds_ago 60)\"")"

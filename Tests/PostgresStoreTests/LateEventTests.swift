@@ -307,7 +307,7 @@ struct LateEventTests {
         let charging = Charging()
         try await StoreFixture.withStores(on: database, requestSeconds: 1, charging: charging) {
             (stores) async throws in
-            let outcome = await stores[0].append(request(.diagnostic("ping"), "next", at: 2_000))
+            let outcome = await stores[0].append(request(.diagnostic("ping"), "late", at: 0))
             guard case .failed(.unavailable) = outcome else {
                 Issue.record("\(outcome)")
                 return

@@ -1,5 +1,5 @@
 // Tests with a database of version 6. Release 6 ignored the states that phones reported, and did not order the events
-// within a second. After the migration, a driver's next event or a refold of all drivers corrects this.
+// within a second. After the migration, a late event of the driver or a refold of all drivers corrects this.
 
 import Engine
 import Foundation
@@ -187,7 +187,7 @@ struct RefoldTests {
         await store.close()
     }
 
-    @Test func `a driver's next event is folded by one set of rules, and so is a repeat`() async throws {
+    @Test func `a late event refolds its driver first, so all verdicts come from one set of rules`() async throws {
         let scratch = try ScratchFolder()
         let path = try version6(scratch)
         let store = try SQLiteEventStore(path: path, nowMilliseconds: 0)
@@ -203,6 +203,50 @@ struct RefoldTests {
         #expect(verdicts == Array(repeating: .applied, count: 6))
         #expect(try check(path).count == 1)
         #expect(try await refoldAll(store).drivers == 1)
+        #expect(try check(path) == [])
+        await store.close()
+    }
+
+    @Test(arguments: [false, true])
+    func `an event after the head, and a repeat, do not wait for the refold, which folds the event again`(
+        hasBegun: Bool
+    ) async throws {
+        let scratch = try ScratchFolder()
+        let path = try version6(scratch)
+        let store = try SQLiteEventStore(
+            pool: try DatabaseOpening.open(path: path, nowMilliseconds: 0), pace: RefoldPace(rowsPerPiece: 1))
+        let driver = DriverID("lost-dwell")
+        if hasBegun { #expect(try await store.refold(RefoldRequest()).next == 0) }
+        let exit = EventSubmission.sample(
+            .exitedChargerIntentZone, key: "exit", at: Moment(millisecondsSinceEpoch: 600_500))
+        guard case .stored(let stored) = try await store.appended(.sample(exit, of: driver)),
+            case .replayed(let repeated) = try await store.appended(.sample(exit, of: driver))
+        else {
+            Issue.record("the event is not stored, or its repeat is not recognised")
+            return
+        }
+        // Under the rules of release 6, the driver is still at the charger.
+        #expect(stored.verdict == .applied && stored.journey.state == .idle)
+        #expect(repeated.verdict == stored.verdict && repeated.journey == stored.journey)
+        #expect(try await store.driversAwaitingRefold(among: [driver]) == [driver])
+        #expect(try await store.hasUnfinishedRefolds() == hasBegun)
+        guard case .replayed(let found) = try await store.lookUp(exit, of: driver) else {
+            Issue.record("the look-up does not find the event")
+            return
+        }
+        #expect(found.verdict == stored.verdict)
+        let rules = try await store.read { db in try Int64.fetchAll(db, sql: "SELECT rules FROM driver WHERE id = 1") }
+        #expect(rules == [hasBegun ? 0 : DriverRow.mixedRules])
+
+        let late = EventSubmission.sample(
+            .diagnostic("late"), key: "late", at: Moment(millisecondsSinceEpoch: 550_500))
+        guard case .stored(let last) = try await store.appended(.sample(late, of: driver)) else {
+            Issue.record("the late event is not stored")
+            return
+        }
+        #expect(try await store.driversAwaitingRefold(among: [driver]) == [])
+        #expect(last.journey.endedBy == .verified)
+        _ = try await refoldAll(store)
         #expect(try check(path) == [])
         await store.close()
     }
@@ -231,8 +275,7 @@ struct RefoldTests {
         let expiries = try await store.storeExpiries(ExpiryRequest(now: .sample, settings: settings, driversMax: 8))
         #expect(expiries.drivers.isEmpty && expiries.failures.isEmpty)
         #expect(try await refoldAll(store).drivers == 0)
-        #expect(try await refoldAll(store, RefoldRequest(resumesOnly: true)).drivers == 0)
-        #expect(try await !store.hasUnfinishedRefolds())
+        #expect(try await refoldAll(store, RefoldRequest(urgentOnly: true)).drivers == 0)
         let stored = try await store.read { db in
             try Int64.fetchAll(db, sql: "SELECT rules FROM driver WHERE id = 1 UNION ALL SELECT rules FROM refold")
         }

@@ -272,7 +272,9 @@ struct SettingsCorrectionTests {
         await store.close()
     }
 
-    @Test func `a driver's next event completes a correction that was interrupted`() async throws {
+    @Test func `a late event completes a correction that was interrupted, and an event after the head does not`()
+        async throws
+    {
         let store = try store("db", rowsPerPiece: 3)
         let driver = DriverID("d")
         await visit(driver, followedBy: 50, in: store)
@@ -281,17 +283,25 @@ struct SettingsCorrectionTests {
         let correction = try await begin(toDefaults, store).correction
         let first = try await refold(correction.id, store, partsMax: 2)
         #expect(try await store.hasUnfinishedRefolds())
-        let next = EventSubmission.sample(.chargerTargeted, key: "next", at: .sample.advanced(bySeconds: 9_000))
-        guard case .stored = try await store.appended(.sample(next, of: driver, receivedAt: Self.now)) else {
-            Issue.record("not stored")
-            return
+        for (key, seconds, isAfterHead) in [("next", 9_000, true), ("late", 8_999, false)] {
+            let event = EventSubmission.sample(.diagnostic("d"), key: key, at: .sample.advanced(bySeconds: seconds))
+            guard case .stored(let stored) = try await store.appended(.sample(event, of: driver, receivedAt: Self.now))
+            else {
+                Issue.record("not stored")
+                return
+            }
+            #expect(stored.journey.endedBy == (isAfterHead ? .grace : .verified))
+            #expect(try await store.hasUnfinishedRefolds() == isAfterHead)
         }
         #expect(try await store.journey(of: driver).endedBy == .verified)
         #expect(try await !store.hasUnfinishedRefolds())
         #expect(try check("db") == [])
         var reported = first
         reported += try await refold(correction.id, store)
-        #expect(reported == tried, "The counts contain what the event completed.")
+        // The refold also folded the event after the head again.
+        var expected = tried
+        expected.events += 1
+        #expect(reported == expected, "The counts contain what the late event completed.")
         await store.close()
     }
 

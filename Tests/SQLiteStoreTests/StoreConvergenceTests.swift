@@ -4,8 +4,12 @@
 // Many drivers share a database. Their random journeys contain legal and illegal events. Events arrive late, twice and
 // out of order. Between deliveries, the server stores expiries, and the store is reopened or crashes.
 //
+// In every fourth round, the rows change between deliveries as if an older release had folded them. Later events arrive
+// before, during and after the refold of their driver.
+//
 // Set DWELL_STORE_JOURNEYS=100000 for a long run. A failure prints its seed. DWELL_PROPERTY_SEED=<seed> with
-// DWELL_STORE_JOURNEYS=1 repeats that journey alone, with the same steps, restarts and expiries.
+// DWELL_STORE_JOURNEYS=1 repeats that journey alone, with the same steps, restarts and expiries, but with other refolds
+// between the deliveries.
 
 import Engine
 import Foundation
@@ -42,6 +46,7 @@ struct StoreConvergenceTests {
         let round = DeliveryRound(number: 0, seeds: 1..<201)
         let restarts = round.turns.map(\.restart)
         #expect(restarts.filter { $0 == .clean }.count >= 2 && restarts.filter { $0 == .crash }.count >= 2)
+        #expect(round.turns.contains { $0.isOld } && round.turns.contains { !$0.isOld })
         let journeys = round.seeds.map { DeliveredJourney(seed: $0, turnCount: round.turns.count) }
         #expect(journeys.contains { journey in journey.turns.joined().count > journey.events.count })
         #expect(journeys.contains { journey in Array(journey.turns.joined()) != Array(journey.events.indices) })
@@ -59,6 +64,9 @@ struct StoreConvergenceTests {
 struct DeliveryRound: Sendable {
     static let journeyCount: UInt64 = 1000
     static let batchMax = 2048
+    /// In a turn with refolds, batches are small, so that many deliveries come between the parts of refolds.
+    private static let batchMaxIfOld = 128
+    private static let partsPerBatch = 40
 
     struct Turn: Sendable {
         enum Restart: Sendable {
@@ -73,6 +81,9 @@ struct DeliveryRound: Sendable {
         /// After the turn's deliveries, the server stores the expiries that are due at `now`. `now` may be earlier than
         /// in the previous turn.
         var now: Moment
+        /// Whether, before the turn's deliveries, the rows change as if an older release had folded them. Refolds then
+        /// begin and go on between the deliveries.
+        var isOld: Bool
     }
 
     let seeds: Range<UInt64>
@@ -92,7 +103,8 @@ struct DeliveryRound: Sendable {
         turns = (0..<8).map { _ in
             Turn(
                 restart: [.none, .clean, .clean, .crash, .crash].randomPick(&random),
-                now: .sample.advanced(bySeconds: Int.random(in: 0...DeliveredJourney.spanSeconds, using: &random)))
+                now: .sample.advanced(bySeconds: Int.random(in: 0...DeliveredJourney.spanSeconds, using: &random)),
+                isOld: number % 4 == 0 && Int.random(in: 0..<3, using: &random) == 0)
         }
     }
 
@@ -118,8 +130,16 @@ struct DeliveryRound: Sendable {
         var delivered = Set<Delivery>()
         var unanswered: [Delivery] = []
         for (number, turn) in turns.enumerated() {
-            let batches = [unanswered] + Self.batches(of: journeys, turn: number)
-            for batch in batches {
+            let batchMax = turn.isOld ? Self.batchMaxIfOld : Self.batchMax
+            let batches = [unanswered] + Self.batches(of: journeys, turn: number, batchMax)
+            if turn.isOld { try await OldRules.fold(rejectsOdd: number % 2 == 1, in: database.store) }
+            for (index, batch) in batches.enumerated() {
+                // Each part is the first part of another driver's refold, or continues it.
+                for part in 0..<(turn.isOld ? Self.partsPerBatch : 0) {
+                    let after = (index * 7919 + part * 104_729) % journeys.count
+                    let refolded = try await database.store.refold(RefoldRequest(after: Int64(after)))
+                    if let failure = refolded.failure { return ["a refold failed: \(failure)"] }
+                }
                 let outcomes = await database.store.append(batch.map { journeys[$0.journey].request($0.event) })
                 for (delivery, outcome) in zip(batch, outcomes) {
                     let isNew = delivered.insert(delivery).inserted
@@ -137,6 +157,7 @@ struct DeliveryRound: Sendable {
             case .crash: try await database.crashAndOpen()
             }
         }
+        try await database.refoldAll()
         let differences = try await Self.differences(journeys, database)
         await database.store.close()
         return differences
@@ -148,7 +169,7 @@ struct DeliveryRound: Sendable {
     }
 
     /// Interleaves the drivers: the first delivery of each journey comes first, then the second of each journey.
-    private static func batches(of journeys: [DeliveredJourney], turn: Int) -> [[Delivery]] {
+    private static func batches(of journeys: [DeliveredJourney], turn: Int, _ batchMax: Int) -> [[Delivery]] {
         let longest = journeys.map { $0.turns[turn].count }.max() ?? 0
         let deliveries = (0..<longest).flatMap { place in
             journeys.indices.compactMap { index in

@@ -15,7 +15,7 @@ struct RefoldCommand: AsyncParsableCommand {
             and new value, sessions by their state or the reason they ended, with examples.
 
             Without --settings, refolds the drivers that an older version folded. The server does the same after its \
-            start, and on a driver's next event; use this command to do it beforehand or to see the effect.
+            start; use this command to do it beforehand or to see the effect.
 
             With --settings, corrects a wrong time-out: the events received from --since to --until are folded with \
             those settings instead of the ones in force when they were stored. `current` is the newest version in \
@@ -23,9 +23,10 @@ struct RefoldCommand: AsyncParsableCommand {
             was stored. Only gracePeriodSeconds and hardTimeoutSeconds have an effect, because the phone alone applies \
             the other settings. --by and --reason are recorded in `dwell config history`.
 
-            With SQLite, a running server does the work, at most 500 events at a time, and only while no request of a \
-            client waits. With PostgreSQL, the command refolds one driver after the other. The command may be interrupted; run it again to continue. A dry run only reads, so it rejects a \
-            database that must be migrated first: make a copy with `dwell backup`, and migrate the copy.
+            With SQLite, a running server does the work, at most 500 events at a time; if requests of clients wait, it \
+            first pauses for up to a tenth of a second. With PostgreSQL, the command refolds one driver after the other. The \
+            command may be interrupted; run it again to continue. A dry run only reads, so it rejects a database that \
+            must be migrated first: make a copy with `dwell backup`, and migrate the copy.
 
             EXAMPLES
               dwell refold --dry-run

@@ -1,18 +1,36 @@
-// Decides whether a driver must be refolded before the batch does the driver's work. Also decides which works wait for
-// the next batch because of a refold.
+// Decides before which works a driver must be refolded. Also decides which works wait for the next batch because of a
+// refold.
 
 import Engine
 import JourneyModel
 
 extension BatchFold {
-    /// Returns nil if the driver need not be refolded. If the group is not alone in its batch, the result asks for a
-    /// batch of its own (`mustBeAlone`). If the group is alone, the result asks for the refold (`need`).
+    /// Returns whether the driver must be refolded before the batch does this work. If the work is not the group's first,
+    /// it is left to the next batch (`FoldedGroup.isLeft`).
+    ///
+    /// An event that comes after the driver's stored head does not wait for a refold by new rules. It is folded onto the
+    /// stored journey, and the refold folds it again. A repeat of a stored event and a registration do not wait either.
+    func mustRefold(before work: Work, _ fold: DriverFold?) -> Bool {
+        guard let fold, reads.refolded == nil else { return false }
+        switch work.kind {
+        case .refold(let order, _): return fold.row.needsRefold || order.correction != nil
+        case .register: return false
+        case .expire: return fold.row.needsRefold
+        case .append(let append, _, _):
+            guard fold.row.needsRefold, let headAt = fold.row.headCorrectedAt,
+                ClockCorrection(append.request, memory: fold.row.clockMemory).corrected <= headAt
+            else { return false }
+            return storedKey(of: append) == nil && fold.added(underKey: append.request.submission.idempotencyKey) == nil
+        }
+    }
+
+    /// Asks for the refold of the group's driver. If the group is not alone in its batch, the result asks for a batch of
+    /// its own (`mustBeAlone`). If the group is alone, the result asks for the refold (`need`).
     ///
     /// A refold may have to read all of the driver's events. In a batch of its own, it delays no other driver. The
     /// batch locks the driver's row, so that no other instance updates it meanwhile.
-    func refold(of row: StoredDriver, _ group: DriverGroup) -> FoldedGroup? {
+    func refold(of row: StoredDriver, _ group: DriverGroup) -> FoldedGroup {
         let order = group.works.first?.refold
-        guard row.needsRefold || order?.correction != nil else { return nil }
         var result = FoldedGroup()
         let isLong = row.lastSeq > Self.sharedTailMax
         guard group.isLong || group.needsLock && !isLong else {
@@ -41,7 +59,7 @@ extension BatchFold {
         reads.refolded != nil && work.refold == nil && insertion(after: outcomes) == nil
     }
 
-    /// A correction must be the first work of its group. If other works come before it, it is left to the next batch.
+    /// Answers the order of a refold. A correction that follows other works is left to the next batch.
     func refold(_ order: DriverRefold, _ result: inout FoldedGroup) {
         if order.correction != nil, !result.outcomes.isEmpty {
             result.isLeft = true

@@ -59,12 +59,14 @@ struct BatchFold {
         }
         if let refolded = reads.refolded, !refolded.isInsertion {
             state.fold = DriverFold(after: refolded)
-        } else if let row = state.fold?.row, let refold = refold(of: row, group) {
-            state.result = refold
-            return state.result
         }
         for work in group.works where state.result.takesMore {
-            if isLeft(work, after: state.result.outcomes) {
+            let mustRefold = mustRefold(before: work, state.fold)
+            if mustRefold, state.result.outcomes.isEmpty, let row = state.fold?.row {
+                state.result = refold(of: row, group)
+                return state.result
+            }
+            if mustRefold || isLeft(work, after: state.result.outcomes) {
                 state.result.isLeft = true
                 break
             }

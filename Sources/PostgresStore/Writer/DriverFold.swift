@@ -84,6 +84,7 @@ struct DriverFold {
         }
         guard let insertion else { return nil }
         isChanged = true
+        if row.needsRefold { row.rules = StoredDriver.mixedRules }
         row.lastSeq += 1 + insertion.expiryCount
         for move in insertion.moves {
             row.recent.note(move.journey, after: before, seq: move.seq)

@@ -30,7 +30,7 @@ struct FoldedGroup: Sendable {
     ///
     /// - The next work needs stored events that were not read.
     /// - The next work follows a refold in parts.
-    /// - The next work is a correction, but not the group's first work.
+    /// - The driver must be refolded before the next work, which is not the group's first work.
     ///
     /// Stored events are read only for the first work of a group. If each work had its own read, these reads could
     /// replace each other again and again. No work would then ever be stored.

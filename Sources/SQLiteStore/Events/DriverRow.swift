@@ -13,6 +13,9 @@ final class DriverRow {
         var correctedAt: Moment
     }
 
+    /// Lower than every version, so that each release refolds the driver.
+    static let mixedRules: Int64 = -1
+
     let id: Int64
     let driver: DriverID
     private(set) var clockMemory: ClockMemory
@@ -22,7 +25,8 @@ final class DriverRow {
     var head: Head?
     /// If retention has deleted events, the time at which the fold begins; otherwise nil.
     let floor: Moment?
-    /// `Fold.rulesVersion` of the release that folded the driver's events; 0 while a refold is not complete.
+    /// `Fold.rulesVersion` of the release that folded the driver's events; 0 while a refold is not complete;
+    /// `mixedRules` if two releases have folded the events.
     private(set) var rules: Int64
     /// The end of the driver's chain of events (EventChain.swift).
     private(set) var chain: ChainEnd
@@ -127,7 +131,13 @@ final class DriverRow {
 
     var isRefolding: Bool { rules == 0 }
 
-    /// Whether the driver's events must be refolded before any other use.
+    /// Must be called before this release folds an event onto a journey that another release has folded.
+    func noteMixedRules() {
+        if needsRefold, !isRefolding { rules = Self.mixedRules }
+    }
+
+    /// Whether the driver's events must be refolded by the rules of this release. `EventAppending.mustRefold` tells
+    /// which events wait for the refold.
     var needsRefold: Bool { rules < Fold.rulesVersion }
 
     var isOfNewerRelease: Bool { rules > Fold.rulesVersion }

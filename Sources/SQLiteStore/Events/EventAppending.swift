@@ -77,7 +77,7 @@ final class EventAppending {
             let reason = SQLiteError.foldedByNewerRelease.message
             return .outcome(.failed(append.isStored ? .unknown(reason) : .unavailable(reason)))
         }
-        if let driver, driver.needsRefold, try !refold(driver).isComplete { return .waits(append) }
+        if let driver, try mustRefold(driver, before: append), try !refold(driver).isComplete { return .waits(append) }
         if let driver, let stored = try repeated(append, of: driver) { return .outcome(stored) }
         // If `isStored` is true, the event was stored, but its driver was deleted before the refold was complete. A
         // driver's own request fails. A service gets the same outcome as for an unknown driver.
@@ -91,6 +91,21 @@ final class EventAppending {
         }
         guard let session = try sessionUse(append, driver: driver) else { return .outcome(.sessionNotFound) }
         return try store(append, driver: driver, session: session)
+    }
+
+    /// Returns whether the driver's refold must be complete before `append` is appended. An event that comes after the
+    /// head does not wait for a refold by new fold rules or for a correction of settings. The event is folded onto the
+    /// stored journey, and the refold folds it again. A repeat of a stored event does not wait for such a refold either.
+    ///
+    /// A late event waits, because its own refold would mix the rules or settings. While the refold of a late event is
+    /// in progress, all events of the driver wait, because `driver.journey` does not include the late event yet.
+    private func mustRefold(_ driver: DriverRow, before append: PreparedAppend) throws(SQLiteError) -> Bool {
+        guard driver.needsRefold else { return false }
+        if append.isStored { return true }
+        if driver.isRefolding, let mark = try refolds.mark(of: driver.id), mark.cause != nil { return true }
+        let clock = ClockCorrection(append.request, memory: driver.clockMemory)
+        guard let head = driver.head, clock.corrected <= head.correctedAt else { return false }
+        return try events.stored(underKeyOf: append, of: driver.id) == nil
     }
 
     private func repeated(_ append: PreparedAppend, of driver: DriverRow) throws(SQLiteError) -> EventOutcome? {
@@ -145,6 +160,7 @@ final class EventAppending {
             charger: try internTables.place(append.request.submission.chargerID, isCharger: true),
             merchant: try internTables.place(append.request.submission.merchantID, isCharger: false),
             settingsVersion: try internTables.settingsVersion(settings, at: receivedAt), clock: clock)
+        driver.noteMixedRules()
         driver.remember(clock.memory)
         if let place = new.charger { try uses.note(place: place, of: driver) }
         if let place = new.merchant { try uses.note(place: place, of: driver) }
@@ -236,8 +252,8 @@ final class EventAppending {
     /// Refolds as many of the driver's events as the transaction's budget still allows. `isComplete` of the result
     /// tells whether all events are refolded.
     ///
-    /// Must be called before any other use of the driver's events. Otherwise a fold could mix the rules of two
-    /// releases, or use a half-finished refold.
+    /// Must be called before a late event or an expiry is stored. Otherwise a fold could mix the rules of two releases,
+    /// or use a half-finished refold. `mustRefold` says which events need no call.
     ///
     /// - Parameters:
     ///   - correction: the correction of settings to apply if no other refold of the driver is in progress.

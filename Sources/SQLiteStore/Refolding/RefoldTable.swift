@@ -1,7 +1,10 @@
 // The table `refold`. Each row holds the progress of a refold that takes several transactions.
 //
-// While a driver has such a row, reads of the driver's events wait (`readOutsideRefold`), and only the refold itself
-// adds events. `driver.rules` is 0 while the row exists, so an append need not read this table.
+// While a driver has such a row, reads of the driver's events wait (`readOutsideRefold`). If a late event caused the
+// refold, only the refold itself adds events; otherwise events after the head are added too
+// (`EventAppending.mustRefold`).
+//
+// `driver.rules` is 0 while the row exists, so an append reads this table only during a refold.
 
 import Engine
 import GRDB
@@ -65,9 +68,15 @@ final class RefoldTable {
 
     static let isUnderWaySQL = "driver.rules = 0"
 
-    static func isUnderWay(_ driver: DriverID, _ db: Database) throws -> Bool {
+    /// SQL condition on a row of `driver`: the refold of a late event is not complete.
+    private static let isLateEventUnderWaySQL =
+        "\(isUnderWaySQL) AND EXISTS (SELECT 1 FROM refold WHERE refold.driver = driver.id AND cause IS NOT NULL)"
+
+    /// - Parameter ofLateEvent: whether to ignore a refold that no late event has caused.
+    static func isUnderWay(_ driver: DriverID, ofLateEvent: Bool, _ db: Database) throws -> Bool {
+        let condition = ofLateEvent ? isLateEventUnderWaySQL : isUnderWaySQL
         let statement = try db.cachedStatement(
-            sql: "SELECT EXISTS (SELECT 1 FROM driver WHERE driver_id = ? AND \(isUnderWaySQL))")
+            sql: "SELECT EXISTS (SELECT 1 FROM driver WHERE driver_id = ? AND \(condition))")
         return try Bool.fetchOne(statement, arguments: [driver.rawValue]) ?? false
     }
 }

@@ -30,7 +30,7 @@ final class Refolding {
     /// The result then lacks the changed sessions that were counted before the loss.
     private var tallySoFar: (driver: Int64, last: Int64, tally: RefoldTally)?
     /// Counts for a correction of settings that no request has reported yet. A request to apply the correction counts
-    /// the events that it refolds itself. Other work, such as the driver's next event, may refold further events.
+    /// the events that it refolds itself. Other work, such as a late event of the driver, may refold further events.
     private var unreported: (correction: Int64, counts: RefoldCounts)?
     /// The claims for late events that services sent, by the event's row number. A claim says against which service's
     /// rate limit the event counts. The event's row does not say which service sent the event.

@@ -15,14 +15,6 @@ extension SQLiteEventStore: JourneyRefolder {
         }.get()
     }
 
-    package func hasUnfinishedRefolds() async throws(StoreFailure) -> Bool {
-        try await read { db in
-            try Bool.fetchOne(
-                db, sql: "SELECT EXISTS (SELECT 1 FROM refold WHERE rules <= ?)", arguments: [Fold.rulesVersion])
-                ?? false
-        }
-    }
-
     /// The maximum time that a read waits for a refold. If the refold takes longer, the read fails with `.unavailable`.
     private static let refoldWaitMax = Duration.seconds(10)
     /// The pause of a waiting read after its first check whether the refold is complete. Each further pause is twice as
@@ -30,15 +22,17 @@ extension SQLiteEventStore: JourneyRefolder {
     private static let refoldPollInterval = Duration.milliseconds(50)
 
     /// Reads the driver's events in one snapshot, never in the middle of a refold. The driver's row can be read without
-    /// this function, because its journey changes only when the refold is complete.
+    /// this function, because a refold changes the row's journey only when it is complete.
+    ///
+    /// - Parameter ofLateEvent: whether to wait only for the refold of a late event.
     func readOutsideRefold<Value: Sendable>(
-        of driver: DriverID, _ value: @escaping @Sendable (Database) throws -> Value
+        of driver: DriverID, ofLateEvent: Bool = false, _ value: @escaping @Sendable (Database) throws -> Value
     ) async throws(StoreFailure) -> Value {
         let end = ContinuousClock.now + Self.refoldWaitMax
         var pause = Self.refoldPollInterval
         while true {
             let outcome: Value? = try await read { db in
-                try RefoldTable.isUnderWay(driver, db) ? nil : value(db)
+                try RefoldTable.isUnderWay(driver, ofLateEvent: ofLateEvent, db) ? nil : value(db)
             }
             if let outcome { return outcome }
             guard ContinuousClock.now < end else { throw .unavailable("the driver's journey is being refolded") }

@@ -30,8 +30,9 @@ final class Writer: @unchecked Sendable {
     private let checkpointer: Checkpointer
     private var connection: WriterConnection?
     /// Work that waits until refolds may continue, in order of arrival. When refolds continue, the writer takes this
-    /// work before the work in the queue. The first piece thus gets all of `RefoldBudget.rowsLeft`, and no request
-    /// overtakes an earlier one of the same driver.
+    /// work before the work in the queue. The first piece thus gets all of `RefoldBudget.rowsLeft`. While the refold of a
+    /// late event is in progress, all events of its driver are parked, so none overtakes an earlier one. During any other
+    /// refold, events after the driver's head overtake the driver's parked late events.
     private var parked: [WriterWork] = []
     private var isToWakeForRefolds = false
     private var isToWake = false
@@ -109,7 +110,7 @@ final class Writer: @unchecked Sendable {
     /// already stored.
     ///
     /// Only deletions and appended events can be stored in part. A driver has at most one such event, because the
-    /// driver's next event is stored only after the refold is complete.
+    /// driver's next event is stored only after the refold of this late event is complete.
     private func park(_ waiting: [WriterWork]) {
         for work in waiting {
             if parked.count < Self.parkedMax || work.hasStored {

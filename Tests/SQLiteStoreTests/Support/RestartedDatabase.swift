@@ -54,6 +54,17 @@ final class RestartedDatabase {
         folder.removeDatabase("\(path - 1)")
     }
 
+    /// Refolds all drivers that must be refolded.
+    func refoldAll() async throws {
+        var request = RefoldRequest()
+        while true {
+            let part = try await store.refold(request)
+            if let failure = part.failure { throw failure }
+            guard let next = part.next else { return }
+            request.after = next
+        }
+    }
+
     func storeDueExpiries(at now: Moment) async throws {
         let settings = VersionedSettings(settings: Settings(), version: Settings().version)
         let keeping = ExpiryScheduler(
