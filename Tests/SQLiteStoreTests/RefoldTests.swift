@@ -178,6 +178,22 @@ struct RefoldTests {
         await store.close()
     }
 
+    @Test(arguments: [false, true])
+    func `retention deletes a driver's events only after the refold`(hasBegun: Bool) async throws {
+        let scratch = try ScratchFolder()
+        let store = try SQLiteEventStore(
+            pool: try DatabaseOpening.open(path: try version6(scratch), nowMilliseconds: 0),
+            pace: RefoldPace(rowsPerPiece: 1))
+        if hasBegun { #expect(try await store.refold(RefoldRequest()).next == 0) }
+        let aged = AgedEvent(id: 2, driver: 1, correctedAt: Moment(millisecondsSinceEpoch: 200_000))
+        #expect(try await store.delete([aged]) == 0)
+        _ = try await refoldAll(store)
+        #expect(try await store.delete([aged]) == 1)
+        let base = try await store.read { db in try Int64.fetchAll(db, sql: "SELECT state FROM journey_base") }
+        #expect(base == [JourneyState.sessionActive.code])
+        await store.close()
+    }
+
     @Test func `only who has sent something since`() async throws {
         let scratch = try ScratchFolder()
         let store = try SQLiteEventStore(path: try version6(scratch), nowMilliseconds: 0)

@@ -61,13 +61,14 @@ enum RetentionHorizon {
     /// Raises the driver's floor to the millisecond after `moment`, and returns the floor. The floor stays at or below
     /// the driver's next deadline, because the expiry event for that deadline is not stored yet.
     ///
-    /// Returns nil if the driver is unknown or a refold of the driver is under way. In the case of a refold, a later
-    /// run of retention deletes the events.
+    /// Returns nil if the driver is unknown, or must first be refolded by the current rules. In the second case, the
+    /// journey at the floor would be that of other rules, and no refold could correct it. A later run of retention
+    /// deletes the events.
     private static func raise(_ driver: Int64, above moment: Moment, _ db: Database) throws -> Moment? {
         let find = try db.cachedStatement(
             sql: """
                 SELECT floor_at_ms, next_deadline_ms, head_corrected_at_ms FROM driver
-                WHERE id = ? AND NOT \(RefoldTable.isUnderWaySQL)
+                WHERE id = ? AND rules = \(Fold.rulesVersion)
                 """)
         guard let row = try Row.fetchOne(find, arguments: [driver]) else { return nil }
         let old = StoredEvents.moment(row[0])
