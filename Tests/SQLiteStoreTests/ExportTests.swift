@@ -62,6 +62,28 @@ struct ExportTests {
         await fixture.close()
     }
 
+    @Test func `no event is exported twice if retention deletes the last one that was exported`() async throws {
+        let fixture = try await AccountFixture()
+        let caller = try await driver(fixture, "aging", events: 100)
+        try await store(fixture, "late", at: start.advanced(byMilliseconds: 10), of: caller)
+        var piece = try await fixture.own.export(of: caller, from: .at(start))
+        var pieces = [piece.json]
+        let aged = try await fixture.store.read { db in
+            try Row.fetchAll(
+                db, sql: "SELECT id, driver, corrected_at_ms FROM event WHERE id <= 60 ORDER BY corrected_at_ms"
+            ).map { AgedEvent(id: $0[0], driver: $0[1], correctedAt: Moment(millisecondsSinceEpoch: $0[2])) }
+        }
+        #expect(try await fixture.store.delete(aged[...]) == 60)
+        while let rest = piece.rest {
+            piece = try await rest()
+            pieces.append(piece.json)
+        }
+        let exported = try keys(Array(pieces.joined()))
+        #expect(Set(exported).count == exported.count && exported.contains("late"))
+        #expect(exported.suffix(40) == (60..<100).map { "aging-\($0)" })
+        await fixture.close()
+    }
+
     @Test func `a driver deleted in the middle of it gets no end, whoever has come since`() async throws {
         let fixture = try await AccountFixture()
         let caller = try await driver(fixture, "leaving", events: 100)

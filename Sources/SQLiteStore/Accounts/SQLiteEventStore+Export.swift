@@ -74,12 +74,17 @@ extension SQLiteEventStore: EventExport {
     }
 
     /// Returns events in the order of the driver's chain (EventChain.swift). A walk through the chain can begin at the
-    /// event `last` without reading earlier events.
+    /// event `last` without reading earlier events. If retention has deleted this event, the walk begins at the driver's
+    /// floor. All events from the floor on come after the deleted event.
     private static let eventKeys: Keys = { driver, last, limit, db in
         let chain = try EventChain(db)
         let place = try last.flatMap { try chain.link($0)?.place }
+        var begin = place?.time
+        if begin == nil, last != nil {
+            begin = try Int64.fetchOne(db, sql: "SELECT floor_at_ms FROM driver WHERE id = ?", arguments: [driver])
+        }
         var walk = try ChainWalk(
-            chain, from: DriverEvents.end(of: driver, db).last, .forward, times: (place?.time ?? .min)...Int64.max)
+            chain, from: DriverEvents.end(of: driver, db).last, .forward, times: (begin ?? .min)...Int64.max)
         var keys: [Int64] = []
         while keys.count < limit, let link = try walk.next() {
             if let place, link.place <= place { continue }
