@@ -27,9 +27,9 @@ INTRODUCTIONS = {
     "config": "`GET /native/config`. Every service checks the token of every request.",
     "events": "`POST /native/events`. Every event has its own id, and is on disk before the service answers "
               "200.",
-    "batch": '`POST /native/events/batch`. Each batch has a hundred events of one driver. "SQLite alone" '
-             "inserts rows into the same table in one thread with `synchronous=FULL`, with that number of "
-             "rows in each transaction, and without HTTP, JSON and journeys.",
+    "batch": '`POST /native/events/batch`. Each batch has a hundred events of one driver. "SQLite alone, N a commit" '
+             "is a program in C that inserts events into Dwell's tables in one thread, with `synchronous=FULL` and N "
+             "events in each transaction, and without HTTP, JSON and journeys.",
     "mix": "A repeat posts the last event of its connection again. The service must answer "
            "`already_processed`.",
     "connections": "The load is the same as for single events. Each connection waits for an answer before it sends "
@@ -37,14 +37,15 @@ INTRODUCTIONS = {
     "fresh": "The client opens a connection, posts one event and closes the connection.",
     "half": "Requests are due at half the rate that was reached with single events. The latency of a request "
             'counts from the time at which it is due, so it includes any wait for a free connection. "The '
-            'disk alone" is one thread that writes 24 KiB, flushes them, and pauses for a millisecond; the '
-            "disk causes that part of a slow answer.",
+            'disk alone" is one thread that repeatedly writes 24 KiB, flushes them, and pauses for a millisecond. The '
+            "time of a write and its flush shows how much of a slow answer the disk causes.",
     "latency": "The time from sending an event to receiving the answer, compared with the time that SQLite "
-               "takes for a transaction of one row in the same table.",
+               "alone takes for a transaction with one event.",
     "postgres": "PostgreSQL runs on the same cores, with its default durability. The CPU time is that of the service "
                 "alone. \"PostgreSQL alone\" is a program in C that sends the statements of a recorded run of Dwell again, with "
                 "the same values in the same groups, without HTTP, JSON and journeys.",
-    "table": "Compared with the same load on an empty database. The server is started anew for both.",
+    "table": "The load of single events on a database that already has many events, compared with the same load on an "
+             "empty database. The server is started anew for each database.",
     "start": "The time from `exec` to the first answer 200. The database file is not in the page cache at the "
              "start.",
     "memory": "The memory of one process under the load of single events, read after each tenth of the events.",
