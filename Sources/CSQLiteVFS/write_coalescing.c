@@ -11,8 +11,8 @@
 // - Without synchronous=FULL, readers see a commit when the two copies of the WAL index header in shared memory are
 //   equal. Between writing the two copies, SQLite calls a barrier (walIndexWriteHdr). In this call, the layer writes
 //   the held frames.
-// - Other connections never see the frames of an uncommitted transaction. Before the WAL's write lock is released, the
-//   layer writes the held frames. After the release, another connection may write at the same offset.
+// - Before the WAL's write lock is released, the layer writes the held frames, because another connection may write at
+//   the same offset after the release. Other connections never see the frames of an uncommitted transaction.
 // - Before a call that reads the file, its size or anything else about it, the layer writes the held frames.
 //
 // If writing the held frames fails, the layer drops them, because SQLite rolls the transaction back. The call that

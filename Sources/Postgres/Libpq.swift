@@ -29,8 +29,8 @@ final class LibpqConnection: @unchecked Sendable {
     /// run on an event loop. libpq tries each address of a host for `connect_timeout` seconds. Name lookups may take
     /// longer.
     ///
-    /// PQconnectPoll does not block, but ignores `connect_timeout`. If the first host did not answer, PQconnectPoll
-    /// would never try the second.
+    /// PQconnectPoll, which does not block, is not used, because it ignores `connect_timeout`. If the first host did
+    /// not answer, it would never try the second.
     ///
     /// - Throws: libpq's message, which may contain host names, the user and the database.
     static func connect(_ parameters: [String: String]) throws(LibpqFailure) -> LibpqConnection {

@@ -12,8 +12,8 @@ extension PostgresPipeline {
     }
 
     /// Takes the results that had arrived when the connection was lost, and then fails all calls. The last result may
-    /// contain the server's reason for closing the connection. The returned false is the result of `advance`: nothing
-    /// is left to read.
+    /// contain the server's reason for closing the connection. Always returns false, which is also the result of
+    /// `advance`: nothing is left to read.
     mutating func takeLastResults() -> Bool {
         takeResults()
         if loss == nil { loseByFailure() }
@@ -117,9 +117,10 @@ extension PostgresPipeline {
             return
         }
         finish(call, call.outcome)
-        // Two errors make the connection unusable. If the server no longer accepts writes, another server may now be
-        // the primary. The pipeline's ROLLBACK is a call without a caller; if it fails, the session is still in a
-        // failed transaction.
+        // Two errors make the connection unusable:
+        //
+        // - The server no longer accepts writes. Another server may now be the primary.
+        // - The pipeline's ROLLBACK, a call without a caller, failed. The session is still in a failed transaction.
         if call.error?.sqlState == SQLState.readOnlyTransaction || call.error != nil && call.caller == nil {
             lose(PostgresError(.connectionLost, "The connection was closed: \(call.error?.message ?? "")"))
         }

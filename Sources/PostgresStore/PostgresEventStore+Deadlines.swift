@@ -4,8 +4,9 @@
 // Several instances may write the same expiry (the event of a passed deadline). Only the first write succeeds. The
 // other instances find that the driver's version has changed, or that the deadline is gone.
 //
-// Drivers folded by another release are left out. `RefoldService` refolds those of an older release before it refolds
-// other drivers (`RefoldRequest.urgentOnly`); a newer release stores the expiries of its drivers itself.
+// The reads leave out drivers that another release has folded. If it was an older release, `RefoldService` first does
+// an urgent refold of the driver (`RefoldRequest.urgentOnly`). If it was a newer one, that release stores the expiry
+// itself.
 //
 // One call of `storeExpiries` waits for the expiries of up to 64 drivers. An expiry that waits for a long refold would
 // delay the whole call. `WorkQueue` therefore refuses such an expiry (`Refusal.slow`), and a later call stores it.

@@ -33,8 +33,8 @@ enum SessionHistoryStatements {
         """)
 
     /// Items of a FROM clause that follow `driver`. They yield the sessions opened at `time`, and the last `count`
-    /// sessions opened before `time`. The number may exceed `count`, because sessions opened in the same millisecond
-    /// are never separated.
+    /// sessions opened before `time`. They may yield more, because sessions opened in the same millisecond are never
+    /// separated.
     ///
     /// A driver may have tens of thousands of sessions, so there are two steps. The first step finds the earliest
     /// opening time of the result in an index. The second step reads the sessions opened at that time or later.

@@ -50,7 +50,7 @@ enum LaneParameters {
 /// column is the driver.
 ///
 /// The condition is a row-wise comparison, and not an equality. The ORDER BY of the subquery must begin with the driver
-/// too. PostgreSQL then expects too many rows for a sort, so it reads only the first n rows of the index.
+/// too. PostgreSQL then expects so many rows that it does not sort them, but reads only the first n rows of the index.
 ///
 /// With an equality, PostgreSQL would expect the average number of rows per driver. If n is higher than this average,
 /// PostgreSQL would read and sort all rows of the driver, perhaps hundreds of thousands.

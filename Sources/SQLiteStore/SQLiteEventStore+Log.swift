@@ -4,8 +4,8 @@ import Engine
 import Foundation
 
 extension SQLiteEventStore: TruncatableWAL {
-    /// Only a long read that prevents SQLite from resetting the WAL can make the WAL larger than this, in bytes.
-    /// Without such a read, the WAL never exceeded 298 MB in measurements, even while a large table was written.
+    /// The size in bytes beyond which the WAL grows only if a long read prevents SQLite from resetting it. Without such
+    /// a read, the WAL never exceeded 298 MB in measurements, even while a large table was written.
     package static var logBytesMax: Int64 { 2 * Int64(DatabaseOpening.walBytesMax) }
 
     package func truncateLog(quietFor quiet: Duration) async {

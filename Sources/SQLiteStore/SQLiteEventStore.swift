@@ -137,10 +137,11 @@ package final class SQLiteEventStore: EventStore {
     // MARK: Reading
 
     /// Looks the event up on a read connection, so that many repeated events do not fill the writer's queue. Finds
-    /// every event that was acknowledged before the call. If keys are missing in memory, the writer first loads them.
+    /// every event that was acknowledged before the call. If idempotency keys are missing in memory, the writer first
+    /// loads them.
     ///
-    /// Waits only for the refold of a late event. During another refold, a repeat gets the stored outcome, as in
-    /// `EventAppending`.
+    /// Waits for the refold of a late event. Does not wait for a refold with any other cause: a repeat then gets the
+    /// stored outcome, as in `EventAppending`.
     package func lookUp(
         _ submission: EventSubmission, of driver: DriverID
     ) async throws(StoreFailure) -> EventOutcome? {

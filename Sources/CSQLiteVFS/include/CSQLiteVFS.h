@@ -1,6 +1,6 @@
-// Changes how SQLite uses files and memory:
+// This module changes how SQLite uses files and memory:
 //
-// - SQLite writes each page to the WAL in two calls. This module joins the calls for many pages into one.
+// - It writes many pages to the WAL in one call. SQLite alone writes each page in two calls.
 // - It divides the writes of a checkpoint into paced steps.
 // - It zeros the unallocated space of pages that are written to the database file.
 // - It skips needless scans of the page cache, and turns off SQLite's memory statistics.

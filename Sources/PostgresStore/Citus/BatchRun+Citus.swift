@@ -2,7 +2,7 @@
 // of the updated drivers.
 //
 // On a single PostgreSQL server, the inserts join with the updated drivers, so nothing waits for the results. On Citus,
-// this join is not possible. A session's row in `session_owner` may lie in another shard than the driver's row.
+// this join is not possible, because a session's row in `session_owner` may lie in another shard than the driver's row.
 
 import Engine
 import JourneyModel

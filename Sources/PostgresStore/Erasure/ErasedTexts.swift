@@ -2,7 +2,7 @@
 // kept.
 //
 // SQLite's store keeps a text that other drivers use too. This store cannot find the other uses, because most columns
-// with such texts have no index. In the deleted driver's rows, it therefore replaces these texts too.
+// with such texts have no index. It therefore replaces every such text in the deleted driver's rows.
 
 import JourneyModel
 

@@ -10,12 +10,11 @@
 // passed deadline) between two pieces. Such an expiry therefore has the new ids.
 //
 // During a deletion, some rows have old ids and others new ones, so no other code may copy ids between rows. Retention,
-// refolds and corrections of settings therefore skip the driver (`DriverStatements.erasing`). Two cases exist for such
-// work that began before the deletion:
+// refolds and corrections of settings therefore skip the driver (`DriverStatements.erasing`). If one of these began
+// before the deletion, there are two cases:
 //
-// - The work has locked the driver's row. The deletion then waits for the work.
-// - The work has not locked the driver's row yet. Later it finds that the driver's version was raised, and writes
-//   nothing.
+// - It has locked the driver's row. The deletion then waits for it.
+// - It has not locked the driver's row yet. Later it finds that the driver's version was raised, and writes nothing.
 
 import JourneyModel
 import SharedTables

@@ -127,8 +127,8 @@ private enum ErasureScan {
     ]
 
     private static let otherLeftovers: [(name: String, sql: String)] = [
-        // The second pattern is for expiries (events of passed deadlines) that were stored after the deletion. Their keys
-        // contain the new id of their session, which begins with the pseudonym.
+        // The second pattern is for expiries (events of passed deadlines) that were stored after the deletion. Their
+        // keys contain the new id of their session, which begins with the pseudonym.
         (
             "event.idempotency_key",
             """

@@ -24,10 +24,11 @@ extension PostgresEventStore: EventErasure {
             // a worker of Citus does not.
             throw PostgresError(.server(sqlState: SQLState.serializationFailure), "the driver was added meanwhile")
         }
-        // Only Citus needs this statement. The tombstone is on the coordinator. When the worker with the driver's row
-        // commits, a waiting batch continues, and must find the tombstone.
+        // Only Citus needs this statement. It changes a reference table, so the coordinator commits before the worker
+        // with the driver's row.
         //
-        // This statement changes a reference table, so the coordinator commits before the worker.
+        // When the worker commits, a waiting batch continues. It must then find the tombstone, which is on the
+        // coordinator.
         try db.execute(sql: "DELETE FROM erasure WHERE driver = ?1", arguments: [row])
     }
 

@@ -49,9 +49,9 @@ enum EventPosition {
     /// takes it in exclusive mode, and so waits for the batches with the old offset. This is necessary because readers
     /// compute `end` with a single offset.
     ///
-    /// A batch takes this lock before it locks drivers, because the reverse order could cause a deadlock. A batch with
-    /// this lock would wait for a driver's row. The holder of that row would wait for `raiseForServer`, which waits for
-    /// the batch.
+    /// A batch takes this lock before it locks drivers. The reverse order could cause a deadlock: batch A has this
+    /// lock, and waits for a driver's row. Batch B has locked the row, and waits for this lock behind `raiseForServer`.
+    /// `raiseForServer` waits for batch A.
     static let shareOffset = PostgresStatement(
         "event_position_shared", "SELECT 1 FROM pg_advisory_xact_lock_shared(\(lock))")
 

@@ -217,7 +217,7 @@ enum EventStatements {
     /// The last column contains `last.at_ms`. If `last` finds no event, the column is NULL, and all events from
     /// `asked.from_ms` on are read.
     ///
-    /// Without OFFSET 0, PostgreSQL could compute the millisecond once per event.
+    /// Without OFFSET 0, PostgreSQL could compute `last.at_ms` once per event.
     ///
     /// Parameters: `LaneParameters`, and for each driver the `driver.id`, `from_ms` and `events_max`.
     static let tails = PostgresStatement("event_tails", tailsSQL("JOIN"))

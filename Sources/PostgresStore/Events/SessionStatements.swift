@@ -171,10 +171,11 @@ enum SessionStatements {
         SELECT session_id, driver FROM gone
         """)
 
-    /// The newest sessions are those with the highest numbers. If the server's clock was once ahead, old sessions have
-    /// later opening times than new ones.
+    /// Returns SQL that selects the sessions to delete. The newest sessions are those with the highest numbers, and not
+    /// those with the latest opening times.
     ///
-    /// If opening times decided, a new session would then count as the oldest. Its own registration would delete it.
+    /// If the server's clock was once ahead, old sessions have later opening times than new ones. By opening time, a
+    /// new session would then count as the oldest, and its own registration would delete it.
     ///
     /// - Parameter lanes: returns a condition on the table with the given name. It begins with AND, or is empty.
     private static func unused(_ driver: String, _ batch: String, _ lanes: (String) -> String) -> String {

@@ -19,7 +19,8 @@ struct StoredDriver: Sendable {
     var recent = RecentJourneyChanges()
     /// If retention has deleted earlier events, the time at which the fold begins; otherwise nil.
     var floor: Moment?
-    /// `Fold.rulesVersion` of the release that folded the driver's events; `mixedRules` if two releases have folded them.
+    /// `Fold.rulesVersion` of the release that folded the driver's events; `mixedRules` if two releases have folded
+    /// them.
     var rules = Fold.rulesVersion
 
     /// Lower than every version, so that each release refolds the driver.

@@ -1,5 +1,5 @@
-// A correction is an operator's order to fold stored events with other settings. This file applies it to events before
-// the fold. The settings in the events' rows stay as they are.
+// Applies a correction to events before the fold. A correction is an operator's order to fold stored events with other
+// settings. The column `settings_version` of the events stays as it is.
 
 import Engine
 import JourneyModel

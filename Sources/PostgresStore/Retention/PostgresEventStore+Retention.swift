@@ -44,8 +44,8 @@ extension PostgresEventStore: RetentionStore {
         }
     }
 
-    /// This read may take long. It examines all old sessions that a journey still names, and each driver who has
-    /// stopped driving may have such a session.
+    /// Returns the numbers of old sessions that retention has to change. The read may take long: it examines all old
+    /// sessions that a journey still names, and each driver who has stopped driving may have such a session.
     package func agedSessions(
         openedBefore: Moment, after number: Int64, limit: Int
     ) async throws(StoreFailure) -> [Int64] {

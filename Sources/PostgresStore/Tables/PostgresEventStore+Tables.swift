@@ -25,7 +25,7 @@ extension PostgresEventStore: AccountStatistics, InstanceStore, SettingsHistoryS
     /// transaction commits. A transaction of `TableTransactions` takes at most `requestSeconds`, and then the time of
     /// one last run.
     ///
-    /// If the synchronous standby is not available, PostgreSQL may commit even later. By then, the metrics have counted
-    /// entries with higher ids, so they never count this entry.
+    /// If the synchronous standby is not available, PostgreSQL may commit even later. The metrics never count such a
+    /// late entry, because they have already counted entries with higher ids.
     package var auditSettlesMilliseconds: Int64 { Int64(Self.requestSeconds + BatchRun.roundTripSeconds) * 1000 }
 }

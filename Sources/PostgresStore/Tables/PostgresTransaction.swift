@@ -16,7 +16,7 @@ final class PostgresTransaction: SQLTransaction {
     private let isCancelled: () -> Bool
     private var hasBegun = false
     /// The first error. After this error, no further statement is sent, even if the closure caught the error. The
-    /// connection has rolled the transaction back, so the statement would run outside of it.
+    /// connection has rolled the transaction back, so a further statement would run outside of it.
     private(set) var failure: PostgresError?
     /// Nil as long as the transaction has changed nothing.
     private(set) var number: TransactionNumber?

@@ -16,8 +16,8 @@ final class TableTransactions: Sendable {
     /// one of them fails (PostgreSQL manual, section 13.5). If all further runs fail too, the change itself is the
     /// cause.
     private static let violationsMax = 3
-    /// The pause before a change is run again is random, up to a limit that doubles with each run. This value is the
-    /// highest limit, in milliseconds.
+    /// The highest limit, in milliseconds, of the pause before a change is run again. The pause is random, up to a
+    /// limit that doubles with each run.
     private static let pauseMillisecondsMax = 100
 
     private let pool: PostgresPool

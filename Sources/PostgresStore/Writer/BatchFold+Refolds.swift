@@ -5,11 +5,12 @@ import Engine
 import JourneyModel
 
 extension BatchFold {
-    /// Returns whether the driver must be refolded before the batch does this work. If the work is not the group's first,
-    /// it is left to the next batch (`FoldedGroup.isLeft`).
+    /// Returns whether the driver must be refolded before the batch does this work. If so, and if the work is not the
+    /// group's first, it is left to the next batch (`FoldedGroup.isLeft`).
     ///
-    /// An event that comes after the driver's stored head does not wait for a refold by new rules. It is folded onto the
-    /// stored journey, and the refold folds it again. A repeat of a stored event and a registration do not wait either.
+    /// An event that comes after the driver's stored head does not wait for a refold by new rules. It is folded onto
+    /// the stored journey, and the refold folds it again. A repeat of a stored event and a registration do not wait
+    /// either.
     func mustRefold(before work: Work, _ fold: DriverFold?) -> Bool {
         guard let fold, reads.refolded == nil else { return false }
         switch work.kind {
@@ -24,8 +25,8 @@ extension BatchFold {
         }
     }
 
-    /// Asks for the refold of the group's driver. If the group is not alone in its batch, the result asks for a batch of
-    /// its own (`mustBeAlone`). If the group is alone, the result asks for the refold (`need`).
+    /// Asks for the refold of the group's driver. If the group is not alone in its batch, the result asks for a batch
+    /// of its own (`mustBeAlone`). If the group is alone, the result asks for the refold (`need`).
     ///
     /// A refold may have to read all of the driver's events. In a batch of its own, it delays no other driver. The
     /// batch locks the driver's row, so that no other instance updates it meanwhile.
@@ -46,8 +47,8 @@ extension BatchFold {
         return result
     }
 
-    /// If a refold in parts inserts a late event, that event is the group's first work. Returns this refold as long as
-    /// the first work has no outcome. Otherwise returns nil.
+    /// Returns the refold in parts that inserts the group's first work, a late event. Returns nil if there is no such
+    /// refold, or if the first work already has an outcome.
     func insertion(after outcomes: [WorkOutcome]) -> RefoldInParts? {
         guard let refolded = reads.refolded, refolded.isInsertion, outcomes.isEmpty else { return nil }
         return refolded

@@ -250,8 +250,9 @@ struct BatchFold {
         var sharingTime = 0
         if let charging, let headAt = fold.headAt, clock.corrected <= headAt {
             sharingTime = fold.count(at: clock.corrected, max: RefoldCharges.sharingTimeMax)
-            // If the refold for this event is already written, the event must be stored too. The rate limit permitted
-            // the event before the refold. Meanwhile, other drivers of the same service may have used up the limit.
+            // If the refold for this event is already written, the event must be stored too, so the rate limit is not
+            // asked again. It permitted the event before the refold. Meanwhile, other drivers of the same service may
+            // have used up the limit.
             let isInserted = insertion(after: state.result.outcomes) != nil
             guard isInserted || charging.permitsRefold(request.claim, sharingTime: sharingTime) else {
                 return .rateLimited

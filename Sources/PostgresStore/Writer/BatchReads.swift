@@ -59,8 +59,8 @@ struct BatchReads: Sendable {
     /// Creates the reads for the parts of one driver's events (`readPart`).
     init(of driver: StoredDriver) { drivers[TextKey(driver.driver.rawValue)] = driver }
 
-    /// Reads the rows for the groups. If `isLocked` is true, first locks the drivers. If `isLocked` is true, or on
-    /// Citus, begins a transaction, and reads its number after the drivers.
+    /// Reads the rows for the groups. If `isLocked` is true, first locks the drivers. The reads begin a transaction if
+    /// `isLocked` is true, and always on Citus. The transaction's number is read after the drivers.
     static func read(
         _ groups: [DriverGroup], isLocked: Bool, _ shards: Shards, on connection: PostgresConnection,
         until deadline: Deadline
@@ -283,7 +283,7 @@ struct BatchNeed: Sendable {
     /// The keyed hash of the driver's id, for a driver without a row. Nil if the tombstone need not be read.
     var tombstone: [UInt8]?
     /// The `driver.id` of a session's owner. The group's driver has no row, so the owner's `driver_id` must be read and
-    /// compared. On Citus, the owner may be the group's driver, if `session_owner` is visible before `driver`.
+    /// compared with the group's. On Citus, both may be the same driver, if `session_owner` is visible before `driver`.
     var owner: Int64?
     /// A refold whose parts must be read and written before the fold. Set only for a group in a batch of its own.
     var refold: RefoldInParts?

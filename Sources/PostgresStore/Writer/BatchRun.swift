@@ -140,8 +140,9 @@ struct BatchRun: Sendable {
             // standby.
             if moved.isEmpty { progress.noteNothingWritten() } else { connection.noteCommit() }
         }
-        // The answers tell clients that events are stored, so the standby must have these events. If a backend was
-        // terminated while it waited for the standby, the standby may lack its events.
+        // The answers tell clients that events are stored, so the standby must have these events. A backend may have
+        // been terminated while it waited for the standby. The standby may then lack the events that this backend
+        // committed.
         let answers = folded.contains { $0.isDone(afterMoving: moved) }
         if answers, moved.isEmpty, try await needsConfirmation(isLocked, connection) {
             let deadline = Deadline.inSeconds(Self.roundTripSeconds)

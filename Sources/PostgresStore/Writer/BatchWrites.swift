@@ -14,10 +14,10 @@ struct BatchWrites {
     /// - the update of drivers.
     ///
     /// All batches take locks in this order: settings, new drivers, drivers by id, owners of sessions. The fixed order
-    /// prevents deadlocks, with one exception.
+    /// prevents deadlocks. One kind of batch has another order: if a group needs a lock (`DriverGroup.needsLock`), its
+    /// batch locks the driver before the reads.
     ///
-    /// A batch whose group needs a lock (`DriverGroup.needsLock`) locks the driver before the reads. On a single
-    /// PostgreSQL server, the updates of other batches skip this driver.
+    /// On a single PostgreSQL server, this causes no deadlock, because the updates of other batches skip this driver.
     ///
     /// On Citus, the updates of other batches wait for this driver, so a deadlock is possible. PostgreSQL then rolls
     /// one of the batches back, and that batch is run again.

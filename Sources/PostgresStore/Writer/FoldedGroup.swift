@@ -24,7 +24,7 @@ struct FoldedGroup: Sendable {
     var hasRegistered = false
     var charges: [(claim: AdmissionClaim, rowCount: Int)] = []
     /// Whether a late event was folded whose refold is charged to a rate limit. If so, the following works are left to
-    /// another batch. The charge is made first, so the rate limit may refuse late events among those works.
+    /// another batch. The charge is made before that batch, so the rate limit may refuse late events among those works.
     var isCharged = false
     /// Whether the remaining works are left to another batch. There are three reasons:
     ///

@@ -47,7 +47,7 @@ final class WorkQueue: Sendable {
         /// Whether that batch is counted in `State.slowCount`.
         var isTakenSlow = false
 
-        /// Whether the next batch with work of this line may be slow. The first work is enough to decide this. Works
+        /// Whether the next batch with work of this line may be slow. The first work is enough to decide this: works
         /// that were put back come first, and no work has failed more often than the work before it.
         var mayBeSlow: Bool { works.first?.mayBeSlow ?? false }
 

@@ -80,8 +80,8 @@ struct ErasureProgress {
         (self.driver, pseudonym, self.step, last, eventCount) = (driver, row[0], step, row[2], row[3])
     }
 
-    /// Rewrites at most `rowsMax` rows, in one or more steps. May exceed `rowsMax`, because one call must rewrite all
-    /// events of a millisecond. Otherwise the order of these events would change.
+    /// Rewrites rows, in one or more steps. Stops after `rowsMax` rows, but never between two events of one
+    /// millisecond. Otherwise the order of these events would change.
     ///
     /// Completes the deletion when no row is left to rewrite. If `mayComplete` is false, a call that has rewritten rows
     /// leaves the completion to the next call.
@@ -163,8 +163,7 @@ struct ErasureProgress {
     /// the bytes of event_id and idempotency key.
     ///
     /// - The new sequence is the old sequence's rank among the sequences of the same millisecond.
-    /// - The new idempotency key ends with the event's rank by time, event_id and old key. This number has a fixed
-    ///   length.
+    /// - The new idempotency key ends with the event's rank by time, event_id and old key. The rank has a fixed length.
     /// - event_id becomes NULL, which means that it equals the idempotency key.
     ///
     /// A client can write any data into the digits and the offset of a time. The only facts kept are the moment and

@@ -36,8 +36,8 @@ package enum ErasureRecords {
         return try handle.read(upToCount: 16) == Data("SQLite format 3\0".utf8)
     }
 
-    /// Also reads databases of newer versions of Dwell. After a downgrade, `dwell restore` replaces such a database but
-    /// keeps its file. This file is often the only record of the latest deletions.
+    /// Also reads databases of newer versions of Dwell. When an operator downgrades Dwell, `dwell restore` replaces
+    /// such a database, but keeps the old file. The old file is often the only record of the latest deletions.
     private static func database(_ path: String) throws -> [RecordedErasure] {
         let queue = try RecordsFile.connect(path)
         defer { try? queue.close() }

@@ -6,8 +6,8 @@ import GRDB
 package import SharedTables
 
 extension SQLiteEventStore: EventErasure {
-    /// Called before a deletion begins. At the end of the deletion, all requests wait while the writer truncates the
-    /// WAL. To shorten this wait, most of the WAL is copied into the database file now.
+    /// Copies most of the WAL into the database file, before a deletion begins. At the end of the deletion, all
+    /// requests wait while the writer truncates the WAL. The copy shortens this wait.
     package func prepareErasure() async { await copyWAL() }
 
     package func beginErasure(

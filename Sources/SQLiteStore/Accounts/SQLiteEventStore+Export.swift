@@ -73,9 +73,9 @@ extension SQLiteEventStore: EventExport {
             arguments: [driver, last ?? 0, limit])
     }
 
-    /// Returns events in the order of the driver's chain (EventChain.swift). A walk through the chain can begin at the
-    /// event `last` without reading earlier events. If retention has deleted this event, the walk begins at the driver's
-    /// floor. All events from the floor on come after the deleted event.
+    /// Returns events in the order of the driver's chain (EventChain.swift). The walk through the chain begins at the
+    /// event `last`, without reading earlier events. If retention has deleted this event, the walk begins at the
+    /// driver's floor. All events from the floor on come after the deleted event.
     private static let eventKeys: Keys = { driver, last, limit, db in
         let chain = try EventChain(db)
         let place = try last.flatMap { try chain.link($0)?.place }
@@ -93,8 +93,8 @@ extension SQLiteEventStore: EventExport {
         return keys
     }
 
-    /// `ExportColumn` derives the JSON member from a column's name. `source` is the rest of the query, and must select
-    /// the row with number ?1 of the driver ?2.
+    /// Returns an export list whose rows come from a query. `ExportColumn` derives the JSON member from a column's
+    /// name. `source` is the query's part after FROM, and must select the row with number ?1 of the driver ?2.
     ///
     /// `more` gets the row's number as its first argument, and writes further members of the row.
     private static func list(

@@ -13,8 +13,8 @@ struct ChainWalk {
     /// In a backward walk, contains only the next event, or nothing at the end.
     ///
     /// In a forward walk, a stack of events after `current` that were read already, with the earliest event on top.
-    /// Links lead only backwards. `nextForward` therefore searches backwards from this event until it finds the event
-    /// directly after `current`.
+    /// Links lead only backwards. `nextForward` therefore searches backwards from the top event until it finds the
+    /// event directly after `current`.
     private var path: [ChainLink] = []
     /// Forward: the event that was returned last.
     private var current: ChainLink?

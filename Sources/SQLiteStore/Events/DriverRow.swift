@@ -4,8 +4,8 @@
 import Engine
 import JourneyModel
 
-/// A class, so that callers change the cached row in place. If a caller throws after a change, the whole cache must be
-/// emptied.
+/// The writer's copy of one driver's row. It is a class, so that callers change the cached copy in place. If a caller
+/// throws after a change, the whole cache must be emptied.
 final class DriverRow {
     /// The last event in the contract's order.
     struct Head {
@@ -13,7 +13,8 @@ final class DriverRow {
         var correctedAt: Moment
     }
 
-    /// Lower than every version, so that each release refolds the driver.
+    /// The value of `rules` if two releases have folded the events. It is lower than every version, so that each
+    /// release refolds the driver.
     static let mixedRules: Int64 = -1
 
     let id: Int64
@@ -61,8 +62,8 @@ final class DriverRow {
         self.recentChanges = recentChanges
     }
 
-    /// Returns nil and changes nothing if the event does not come after all others. Otherwise appends it to the
-    /// driver's chain, and returns the ids for its columns `previous` and `jump`.
+    /// Appends an event to the driver's chain, and returns the ids for the event's columns `previous` and `jump`. If
+    /// the event does not come after all others, changes nothing and returns nil.
     func append(_ event: Int64, at time: Int64) -> (previous: Int64?, jump: Int64?)? {
         guard chain.isBefore(time) else { return nil }
         hasNewChain = true
@@ -202,7 +203,8 @@ final class DriverCache {
         return row
     }
 
-    /// If the cache is full, first writes all changed rows and empties the cache.
+    /// Caches the row if its driver_id is ASCII. If the cache is full, first writes all changed rows and empties the
+    /// cache.
     private func remember(_ row: DriverRow) throws(SQLiteError) {
         guard row.driver.rawValue.isASCII else { return }
         if remembered.count >= Self.rememberedMax {

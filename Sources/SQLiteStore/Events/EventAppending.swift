@@ -93,12 +93,13 @@ final class EventAppending {
         return try store(append, driver: driver, session: session)
     }
 
-    /// Returns whether the driver's refold must be complete before `append` is appended. An event that comes after the
-    /// head does not wait for a refold by new fold rules or for a correction of settings. The event is folded onto the
-    /// stored journey, and the refold folds it again. A repeat of a stored event does not wait for such a refold either.
+    /// Returns whether the driver's refold must be complete before `append` is appended. A refold by new fold rules or
+    /// by a correction of settings delays neither events after the head nor repeats of stored events. An event after
+    /// the head is folded onto the stored journey, and the refold folds it again.
     ///
-    /// A late event waits, because its own refold would mix the rules or settings. While the refold of a late event is
-    /// in progress, all events of the driver wait, because `driver.journey` does not include the late event yet.
+    /// A late event waits for every refold, because its own refold would mix the rules or settings. While the refold of
+    /// a late event is in progress, all events of the driver wait, because `driver.journey` does not include the late
+    /// event yet.
     private func mustRefold(_ driver: DriverRow, before append: PreparedAppend) throws(SQLiteError) -> Bool {
         guard driver.needsRefold else { return false }
         if append.isStored { return true }

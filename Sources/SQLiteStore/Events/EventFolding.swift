@@ -1,8 +1,8 @@
 // Adds an event to the driver's fold. Updates the verdicts of later events and the driver's head. If the event shows
 // that a deadline has passed, the same transaction stores the expiry for that deadline.
 //
-// If one transaction may not refold all events that a late event changes, Refolding.swift continues the refold. This
-// file reads no clock.
+// If a late event changes more events than one transaction may refold, Refolding.swift continues the refold. This file
+// reads no clock.
 //
 // Invariant: if a deadline passes between two consecutive stored events, its expiry is stored between them. This holds
 // after every transaction, except for drivers whose refold is incomplete.
@@ -42,8 +42,7 @@ final class EventFolding {
     /// Adds the event at its position in the order, and updates the driver's head. If the event comes after the head,
     /// the cost does not depend on the journey's length.
     ///
-    /// For a late event, refolds at most `rowsMax` events. May exceed `rowsMax` to refold all events of one
-    /// millisecond.
+    /// The refold of a late event stops after `rowsMax` events, but never between two events with the same time.
     func fold(_ new: consuming NewEventRow, into driver: DriverRow, rowsMax: Int) throws(SQLiteError) -> Folded {
         if let floor = driver.floor, new.placed.occurredAt < floor {
             return Folded(verdict: try addBelowFloor(new, to: driver))
@@ -125,8 +124,8 @@ final class EventFolding {
         return new.verdict
     }
 
-    /// Returns nil if the event comes before the head, or must be sorted among the events of its second. Otherwise
-    /// returns the event's index among the events of its second.
+    /// Returns the event's index among the events of its second. Returns nil if the event comes before the head, or if
+    /// it must be sorted among the events of its second.
     private func placeAfterHead(_ event: OrderedEvent, of driver: DriverRow) throws(SQLiteError) -> Int64? {
         guard let head = driver.head else { return 0 }
         if head.correctedAt != event.occurredAt { return head.correctedAt < event.occurredAt ? 0 : nil }
@@ -330,7 +329,8 @@ extension StoredJourney {
     /// Sets the row numbers of the sessions and chargers that the journey names. Must be called after `event` was
     /// applied to `before`.
     ///
-    /// Each row number comes from `before`, or is `session` or `charger`, the row numbers of what `event` names.
+    /// Each row number is either one of `before`, or the row number of the session or charger that `event` names
+    /// (`session`, `charger`).
     mutating func findRows(
         from before: StoredJourney, session: Int64?, charger: Int64?, of event: OrderedEvent
     ) throws(SQLiteError) {

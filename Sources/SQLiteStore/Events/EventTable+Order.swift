@@ -88,8 +88,9 @@ extension EventTable {
         try visitAll(&walk, isBackward: true, visit)
     }
 
-    /// Most calls visit only a few events. The first query therefore reads one millisecond. Each further query reads
-    /// about twice as many events as the query before it.
+    /// Calls `visit` with the events of the walk, until `visit` returns false. Most calls visit only a few events. The
+    /// first query therefore reads one millisecond. Each further query reads about twice as many events as the query
+    /// before it.
     private func visitAll(
         _ walk: inout ChainWalk, isBackward: Bool,
         prepare: ([Int64]) throws(SQLiteError) -> Void = { _ throws(SQLiteError) in },

@@ -125,8 +125,8 @@ final class EventTable {
             ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35, ?36, ?37)
         """
 
-    /// Callers append WHERE and, for several rows, ORDER BY. CROSS JOIN makes SQLite read `event` before the other
-    /// tables.
+    /// Selects stored events as the fold needs them. Callers append WHERE and, for several rows, ORDER BY. CROSS JOIN
+    /// makes SQLite read `event` before the other tables.
     private static let foldedSQL = foldedSQL(previousState: "previous_state", secondPlace: "second_place")
 
     private static func foldedSQL(previousState: String, secondPlace: String) -> String {

@@ -5,8 +5,8 @@ import GRDB
 import JourneyModel
 
 enum SimulatedDriverRows {
-    /// Uses the index on driver_id. The ids of simulated drivers have a prefix that ends with `-`. The upper bound ends
-    /// with `.` instead, because `.` follows `-` in ASCII.
+    /// Selects the row numbers of the simulated drivers by the index on driver_id. Their ids have a prefix that ends
+    /// with `-`. The upper bound ends with `.` instead, because `.` follows `-` in ASCII.
     static let select = """
         SELECT id FROM driver
         WHERE driver_id >= '\(DriverID.simulatedPrefix)' AND driver_id < '\(DriverID.simulatedPrefix.dropLast()).'

@@ -91,8 +91,8 @@ extension SQLiteEventStore {
         }
     }
 
-    /// Returns at most `limit` charger ids of registered sessions that begin with `text`, in ascending order. Each id
-    /// is found by a new search in the index, because many sessions may have the same charger.
+    /// Returns the charger ids that begin with `text` among those of registered sessions: at most `limit`, in ascending
+    /// order. Each id is found by a new search in the index, because many sessions may have the same charger.
     private static func registeredChargers(from text: String, limit: Int, _ db: Database) throws -> [String] {
         var found: [String] = []
         let end = text + "\u{10FFFF}"

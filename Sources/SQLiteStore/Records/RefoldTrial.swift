@@ -47,7 +47,7 @@ package struct RefoldTrial: RecordsReader {
     }
 }
 
-/// Not Sendable: used only in the closures that the database queue runs.
+/// Folds the drivers of a trial, one at a time. Not Sendable: used only in the closures that the database queue runs.
 private final class TrialFold {
     private let change: RefoldTrial.Change
     private let now: Moment

@@ -27,7 +27,8 @@ struct RefoldPace: Sendable {
 /// long refolds either.
 struct RefoldBudget {
     var rowsPerLateEvent = Int.max
-    /// At 0 or below, the refolds that share this number wait for another transaction.
+    /// The number of events that all other refolds together may still refold. At 0 or below, they wait for another
+    /// transaction.
     var rowsLeft = Int.max
     /// How long the transaction worked on deletions and on refolds that share `rowsLeft`; nil if it did not.
     private(set) var time: Duration?

@@ -1,8 +1,8 @@
 // The table `refold`. Each row holds the progress of a refold that takes several transactions.
 //
-// While a driver has such a row, reads of the driver's events wait (`readOutsideRefold`). If a late event caused the
-// refold, only the refold itself adds events; otherwise events after the head are added too
-// (`EventAppending.mustRefold`).
+// While a driver has such a row, clients' reads of the driver's events wait (`readOutsideRefold`). During the refold of
+// a late event, only the refold itself adds events of the driver. During any other refold, events after the head are
+// added too (`EventAppending.mustRefold`).
 //
 // `driver.rules` is 0 while the row exists, so an append reads this table only during a refold.
 

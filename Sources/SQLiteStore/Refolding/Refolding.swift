@@ -29,8 +29,9 @@ final class Refolding {
     /// Only the counts of one refold are kept, and only in memory. A restart or a refold of another driver loses them.
     /// The result then lacks the changed sessions that were counted before the loss.
     private var tallySoFar: (driver: Int64, last: Int64, tally: RefoldTally)?
-    /// Counts for a correction of settings that no request has reported yet. A request to apply the correction counts
-    /// the events that it refolds itself. Other work, such as a late event of the driver, may refold further events.
+    /// Counts for a correction of settings that no request has reported yet. A request to apply the correction reports
+    /// the events that it refolds itself. Other work, such as a late event of the driver, may also refold events with
+    /// the correction. These events are counted here.
     private var unreported: (correction: Int64, counts: RefoldCounts)?
     /// The claims for late events that services sent, by the event's row number. A claim says against which service's
     /// rate limit the event counts. The event's row does not say which service sent the event.

@@ -79,8 +79,9 @@ enum AgedRows {
         return part(rows, before: before, at: now, limit: limit)
     }
 
-    /// The walk ends if the last row of a part is recent, because row numbers ascend with time. If the time of that row
-    /// is in the future, the clock was ahead. The walk then goes on, because later rows may be old.
+    /// Returns the rows to delete in one part of a walk. The walk ends if the last row of the part is recent, because
+    /// row numbers ascend with time. If the time of that row is in the future, the clock was ahead. The walk then goes
+    /// on, because later rows may be old.
     private static func part(_ rows: [Row], before: Moment, at now: Moment, limit: Int) -> AgedNumbers {
         let last = rows.last.map { Moment(millisecondsSinceEpoch: $0[1]) }
         let endsInFuture = last.map { $0 > now } ?? false

@@ -61,8 +61,8 @@ enum RetentionHorizon {
     /// Raises the driver's floor to the millisecond after `moment`, and returns the floor. The floor stays at or below
     /// the driver's next deadline, because the expiry event for that deadline is not stored yet.
     ///
-    /// Returns nil if the driver is unknown, or must first be refolded by the current rules. In the second case, the
-    /// journey at the floor would be that of other rules, and no refold could correct it. A later run of retention
+    /// Returns nil if the driver is unknown, or must first be refolded by the current rules. Without this refold, the
+    /// journey at the floor would come from other rules, and no later refold could correct it. A later run of retention
     /// deletes the events.
     private static func raise(_ driver: Int64, above moment: Moment, _ db: Database) throws -> Moment? {
         let find = try db.cachedStatement(

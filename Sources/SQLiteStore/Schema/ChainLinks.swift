@@ -53,8 +53,9 @@ struct ChainLinks: Sendable {
 
     func jump(of id: Int64) -> Int64? { link(id).flatMap { $0.jump == 0 ? nil : $0.jump } }
 
-    /// If all numbers were in use, the index of an event in `links` would be `id` minus the first number. Each unused
-    /// number lowers the index by at most one. The search therefore also covers the `gapCount` indexes below this one.
+    /// Finds an event's links by binary search. If all numbers were in use, the event's index in `links` would be `id`
+    /// minus the first number. Each unused number lowers the index by at most one. The search therefore covers this
+    /// index and the `gapCount` indexes below it.
     private func link(_ id: Int64) -> Link? {
         guard let first = links.first, id >= first.id else { return nil }
         let place = Int(id - first.id)

@@ -5,7 +5,8 @@
 import GRDB
 
 enum RebuildMark {
-    /// A rebuild writes the table after it has copied all tables except `event` and `event_key`.
+    /// Returns whether the new file has the table. A rebuild writes the table after it has copied all tables except
+    /// `event` and `event_key`.
     static func exists(_ db: Database) throws -> Bool {
         try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM new.sqlite_schema WHERE name = 'rebuild')") ?? false
     }

@@ -4,7 +4,8 @@ package import Engine
 import GRDB
 import SharedTables
 
-/// The file may be of an older version of Dwell, and a server may be using it.
+/// The history of the settings in a database file. The file may be of an older version of Dwell, and a server may be
+/// using it.
 package struct SettingsRecords: RecordsReader {
     private let queue: DatabaseQueue
 

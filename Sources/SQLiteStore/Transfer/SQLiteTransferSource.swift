@@ -80,7 +80,7 @@ package final class SQLiteTransferSource: TransferSource {
     /// In the last pass of a transfer, an unfinished refold is an obstacle unless a late event caused it. The target,
     /// PostgreSQL, can complete the refold of a late event.
     ///
-    /// PostgreSQL cannot complete any other refold. The driver's rows may lack values that it cannot compute
+    /// PostgreSQL cannot complete any other refold. The driver's rows may lack values that PostgreSQL cannot compute
     /// (Refolding.swift), or have settings that a correction replaces.
     package func obstacle(isFinal: Bool) throws -> String? {
         try read { db, _ in

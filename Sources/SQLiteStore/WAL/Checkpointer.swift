@@ -14,9 +14,9 @@ internal import Synchronization
 final class Checkpointer: Sendable {
     /// When the WAL is copied, and how much of the disk's time the copying uses. Sizes are in pages of 4 KiB.
     struct Pace: Hashable, Sendable {
-        /// WAL size at which copying starts (62 MiB). A page that changes ten times before the copying is written to
-        /// the database file only once. With a smaller size, a start after a crash would be shorter, because the server
-        /// then reads the whole WAL.
+        /// WAL size at which copying starts (62 MiB). A large size saves writes: a page that changes ten times before
+        /// the copying is written to the database file only once. But it makes a start after a crash longer, because
+        /// the server then reads the whole WAL.
         var pagesMin = 16_000
         /// Up to this WAL size, copying pauses after each step, so that commits can use the disk. With a larger WAL,
         /// copying does not pause. Otherwise the WAL could grow without end.
@@ -105,9 +105,9 @@ final class Checkpointer: Sendable {
         return isRest
     }
 
-    /// Must be called before the writer truncates the WAL. All requests wait while the writer copies the remaining
-    /// frames, so this function copies most frames first. Returns when few frames are left, or when the WAL cannot be
-    /// copied now.
+    /// Copies most frames of the WAL. Must be called before the writer truncates the WAL, because all requests wait
+    /// while the writer copies the remaining frames. Returns when few frames are left, or when the WAL cannot be copied
+    /// now.
     func copyAll() async {
         await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
             queue.asyncWriteWithoutTransaction { [self] db in
@@ -122,8 +122,8 @@ final class Checkpointer: Sendable {
         }
     }
 
-    /// Must be called before the WAL is truncated, because a WAL cannot be truncated while it is being copied. The
-    /// copying stops after at most one more step.
+    /// Stops the copying after at most one more step. Must be called before the WAL is truncated, because a WAL cannot
+    /// be truncated while it is being copied.
     func yieldToWriter() {
         if state.withLock(\.isCopying) { stopCopying() }
     }

@@ -30,9 +30,10 @@ final class Writer: @unchecked Sendable {
     private let checkpointer: Checkpointer
     private var connection: WriterConnection?
     /// Work that waits until refolds may continue, in order of arrival. When refolds continue, the writer takes this
-    /// work before the work in the queue. The first piece thus gets all of `RefoldBudget.rowsLeft`. While the refold of a
-    /// late event is in progress, all events of its driver are parked, so none overtakes an earlier one. During any other
-    /// refold, events after the driver's head overtake the driver's parked late events.
+    /// work before the work in the queue. The first piece of this work thus gets all of `RefoldBudget.rowsLeft`.
+    ///
+    /// While the refold of a late event is in progress, all events of its driver are parked, so no event overtakes an
+    /// earlier one. During any other refold, events after the driver's head overtake the driver's parked late events.
     private var parked: [WriterWork] = []
     private var isToWakeForRefolds = false
     private var isToWake = false
@@ -65,7 +66,7 @@ final class Writer: @unchecked Sendable {
     /// The number of requests in the queue.
     var requestsWaiting: Int { queue.requestsWaiting }
 
-    /// If the queue is full or closed, the work fails at once.
+    /// Adds work to the queue. If the queue is full or closed, the work fails at once.
     func add(_ work: WriterWork) {
         switch queue.add(work) {
         case .joinsLine: break
@@ -109,8 +110,8 @@ final class Writer: @unchecked Sendable {
     /// Keeps work that waits for refolds. If `parkedMax` pieces already wait, fails the work unless a part of it is
     /// already stored.
     ///
-    /// Only deletions and appended events can be stored in part. A driver has at most one such event, because the
-    /// driver's next event is stored only after the refold of this late event is complete.
+    /// Only deletions and appended events can be stored in part. A driver has at most one event that is stored in part.
+    /// This is a late event, and the driver's next event is stored only after its refold is complete.
     private func park(_ waiting: [WriterWork]) {
         for work in waiting {
             if parked.count < Self.parkedMax || work.hasStored {

@@ -119,8 +119,8 @@ extension WriterConnection {
             if try appending.isOfNewerRelease(driver) { throw .foldedByNewerRelease }
             piece = try appending.refold(driver, correction: correction, reporting: due.correction, now: due.now)
         }
-        // If the refold goes on, the next search must begin with this driver. If the refold failed, the next search
-        // begins after this driver. The same applies if the refold that `due` requests is complete.
+        // If the refold goes on, the next search must begin with this driver. If the refold failed, or if the refold
+        // that `due` requests is complete, the next search begins after this driver.
         var part = RefoldPart(next: due.number - 1, counts: unreported)
         if case .failure(let failure) = outcome {
             part.failure = failure

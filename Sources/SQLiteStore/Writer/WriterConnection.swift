@@ -17,8 +17,8 @@ import RateLimiting
 import SharedTables
 
 final class WriterConnection {
-    /// Members are released in the order of their declaration. `log` comes before the statements, because the
-    /// statements keep the connection alive, and `log` still uses it when `log` is released.
+    /// The writer's work on the WAL. `log` is declared before the statements, because members are released in the order
+    /// of their declaration. When `log` is released, it still uses the connection, which the statements keep alive.
     let log: WriterWAL
     let appending: EventAppending
     let expiring: ExpiryStoring

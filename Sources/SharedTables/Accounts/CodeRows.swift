@@ -129,11 +129,11 @@ enum CodeRows {
         ]
     }
 
-    /// Returns nil if this limit permits another code now. That is so if `limit` is 0 (no limit), or if fewer than
-    /// `limit` sends in the time window meet the condition.
+    /// Returns nil if this limit permits another code now: if `limit` is 0 (no limit), or if fewer than `limit` sends
+    /// in the time window meet the condition.
     ///
-    /// If the limit forbids another code, counts these sends from the newest to the oldest. Returns the time of the
-    /// send with the number `limit`. When that send is no longer in the window, another code is permitted.
+    /// Otherwise returns the time of one of these sends: number `limit`, counted from the newest. When that send is no
+    /// longer in the window, another code is permitted.
     private static func timeOfSend(
         _ limit: Int, where condition: String, _ arguments: SQLArguments, _ send: Send, _ db: any SQLTransaction
     ) throws -> Moment? {

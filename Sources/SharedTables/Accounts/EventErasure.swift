@@ -36,7 +36,8 @@ package protocol EventErasure: Sendable {
     func unfinishedErasures(_ digest: [UInt8]?, _ db: any SQLTransaction) throws -> [Int64]
 
     /// Completes a deletion. Rewrites the driver's remaining events and sessions, and the texts that SQLite's store
-    /// shares between drivers. Also rewrites `sid`, `address` and `request_id` in `audit` and `revocation`.
+    /// shares between drivers. Also clears `sid`, `address` and `request_id` in `audit`, and deletes the rows of
+    /// `revocation` with these `sid`s.
     ///
     /// Runs as several transactions, so that other work can run between them. Another task or process may work on the
     /// same deletion at the same time.
@@ -60,8 +61,8 @@ package protocol ErasureSearch: Sendable {
     /// Returns every place that contains an identifier.
     func find(_ identifiers: [String]) async throws -> [ErasureFinding]
 
-    /// Returns the tables and columns that still refer to the driver. The driver is the one whose deletion has this
-    /// receipt. Returns nil for an unknown receipt.
+    /// Returns the tables and columns that still refer to the driver whose deletion has this receipt. Returns nil for
+    /// an unknown receipt.
     func leftovers(ofReceipt receipt: String) async throws -> [String]?
 }
 

@@ -5,8 +5,8 @@ package import Engine
 package import JourneyModel
 
 package enum StoredHistory {
-    /// The three step lengths, each with the number of seconds for which its counts are kept. This is the longest
-    /// `HistoryRange` that is read from these counts, plus at least an hour.
+    /// The three step lengths, each with the number of seconds for which its counts are kept. This number is the
+    /// longest `HistoryRange` that is read from these counts, plus at least an hour.
     package static let levels: [(stepSeconds: Int64, keptSeconds: Int64)] = [
         (60, 7 * 3600), (900, 25 * 3600), (7200, 31 * 24 * 3600),
     ]

@@ -43,8 +43,9 @@ package enum PurchaseRows {
     /// Returns whether a deletion has removed the owner of this purchase. Must be called only for a purchase without an
     /// owner.
     ///
-    /// A deletion removes the signatures of the purchase's transactions. It deletes the transactions of revoked
-    /// signers. If all signers are revoked, no transaction is left.
+    /// A deletion removes the signatures of the purchase's transactions, and deletes the transactions of revoked
+    /// signers. The owner was therefore deleted if a transaction has no signature, or if no transaction is left because
+    /// all signers are revoked.
     private static func isAnonymous(_ purchase: Int64, _ db: any SQLTransaction) throws -> Bool {
         let facts = "SELECT 1 FROM purchase_transaction WHERE purchase = ?"
         return try Bool.fetchOne(

@@ -129,8 +129,8 @@ package struct StoredPurchases: PurchaseStore, AccountTransactions {
         }
     }
 
-    /// Records whether Apple has revoked a signer's certificates. Someone who stole the signer's key could choose any
-    /// signing date. If the signer is revoked, none of its facts is therefore believed, whatever the date.
+    /// Records whether Apple has revoked a signer's certificates. If so, none of the signer's facts is believed,
+    /// whatever its signing date: someone who stole the signer's key could choose any date.
     ///
     /// A recorded revocation stays, even if another process reports good certificates later. That report may rest on an
     /// older response of Apple. The issuer can end a revocation only if its reason is `certificateHold` (RFC 6960,

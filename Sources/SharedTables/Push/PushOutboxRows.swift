@@ -51,8 +51,8 @@ enum PushOutboxRows {
     /// Returns the latest time to which a next attempt can be set now. If an entry has a later time, the clock was set
     /// back, and the entry is due now. This does not apply to the first attempt of a warning.
     ///
-    /// If the clock was set back by less than the longest pause, an entry may have an earlier time. The entry then
-    /// waits until that time.
+    /// If the clock was set back by less than the longest pause, an entry's time may still be below the returned time.
+    /// Such an entry waits until its time.
     private static func latestAttempt(at now: Moment) -> Moment {
         ServerClocks.latest(at: now).advanced(byMilliseconds: PushSender.retryMillisecondsMax)
     }

@@ -15,7 +15,7 @@ package enum TransferReport: Hashable, Sendable, CustomStringConvertible {
     /// Of the `total` drivers of this pass, `done` are copied.
     case copies(done: Int, total: Int)
     case passed(TransferPass)
-    /// A process has the database open. The last pass took `milliseconds`.
+    /// A process has the database open. The most recent pass took `milliseconds`.
     case waits(milliseconds: Int)
     case finishes
     case isDone(TransferPass)
