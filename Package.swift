@@ -10,9 +10,9 @@ let commonSettings: [SwiftSetting] = [
     .enableUpcomingFeature("MemberImportVisibility"),
 ]
 
-// For `make test`, scripts/build sets the variable DWELL_TESTED and uses the debug configuration. Most modules are
-// optimized, because without optimization the property tests would take hours. The unit tests and the integration tests
-// share this build.
+// For `make test`, scripts/build sets the variable DWELL_TESTED and uses the debug configuration. In this build, most
+// modules are optimized nevertheless, because without optimization the property tests would take hours. The unit tests
+// and the integration tests share this build.
 //
 // The dependencies and App are not optimized, because the build would take twice as long. Of the test targets, only
 // JourneyModelTests and TestSupport are optimized, because the property tests have 100,000 random journeys.

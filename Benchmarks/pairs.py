@@ -5,8 +5,10 @@ ratios NEW : OLD.
 Both binaries run at the same time, each with its own load generator and database, so other work on the machine affects
 both alike. With `--in-turn` they run one after the other.
 
-Two runs of the same binary, one after the other, may differ by 30 %. At the same time, their medians over seven rounds
-differ by at most 1 %. Processor time is the exact run time of the server's threads (/proc/PID/task/*/schedstat)."""
+Two runs of the same binary, one after the other, may differ by 30 %. If they run at the same time, their medians over
+seven rounds differ by at most 1 %.
+
+Processor time is the exact run time of the server's threads (/proc/PID/task/*/schedstat)."""
 
 import argparse
 import contextlib

@@ -57,7 +57,7 @@ def measure(options, binary, folder, database, generator, tokens):
     folder.mkdir()
     shutil.copy(database, folder / "dwell.sqlite3")
     with sqlite3.connect(folder / "dwell.sqlite3") as copy:
-        # A driver without events has the current rules, so `waiting` can compare the others with it.
+        # Add a driver without events who has the current rules. `waiting` compares the other drivers with this one.
         copy.execute("INSERT INTO driver (driver_id, created_at_ms, rules) SELECT 'current', 0, max(rules) + 1 FROM driver")
     copy.close()
     with server(binary, folder) as measured:

@@ -221,7 +221,7 @@ class Bench:
                     points.append([stored, running.resident_bytes() / 1e6])
                 running.stop()
                 expect_rows(running, stored)
-            # The caches are full after the first tenth of the events. Growth after this tenth would have no bound.
+            # The caches are full after the first tenth of the events. Memory that grows later would grow without bound.
             return {"points": points, "growth_mb": points[-1][1] - points[0][1], "resident_mb": max(p[1] for p in points)}
         return measure
 

@@ -15,8 +15,8 @@ PROCESS, MESSAGE, DETAIL = 3, 13, 14
 EXECUTE = re.compile(r"execute [^:]+: (.*)", re.DOTALL)
 # Matches one parameter in a log line, for example `$1 = NULL` or `$2 = 'text'`. Within the text, a quote is doubled.
 PARAMETER = re.compile(r"\$\d+ = (?:(NULL)|'((?:[^']|'')*)')(?:, )?", re.DOTALL)
-# A transaction that stores events also raises the `version` of the drivers. MOVE is the beginning of this statement,
-# and its parameter at index MOVED has the ids of the drivers.
+# A transaction that stores events also raises the `version` of their drivers, with an UPDATE. MOVE is the beginning of
+# this UPDATE, and its parameter at index MOVED has the ids of the drivers.
 #
 # The statements are recorded in groups. A group is one transaction, or a few reads outside of a transaction. If two
 # groups raise the version of the same driver, the replay must send them in the recorded order.
@@ -34,8 +34,8 @@ class Recording:
         self.sessions = {}
         # The groups that are not complete yet, by process.
         self.open = {}
-        # The latest group that raised a driver's version, by driver. A group is a PostgreSQL process, and the number of
-        # the group in this process, counted from 1.
+        # The latest group that raised a driver's version, by driver. A group is identified by its PostgreSQL process
+        # and its number among the groups of this process, counted from 1.
         self.moved = {}
         self.events = 0
 

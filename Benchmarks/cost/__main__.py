@@ -41,7 +41,7 @@ ROWS_PER_CHARGE = 100
 EXPORT_BYTES_PER_READ = 64 << 10
 SESSIONS_PER_READ = 25
 EVENTS_PER_READ = 100
-# Transactions and renewals: two of each purchase.
+# A fact is a transaction or a renewal. Each measured purchase has one of both, so it has two facts.
 FACTS_PER_READ = 25
 FACTS_PER_PURCHASE = 100
 REPEATS_PER_CHARGE = 10

@@ -224,8 +224,8 @@ static void prepare(struct share *share, struct connection *connection) {
     } else if (kind == EVENT) {
         length = write_event(body, driver, number, 0, connection->id);
     } else {
-        // The 100 events are 10 ms apart, so they are all newer than the driver's previous batch, which was sent about
-        // a second ago. The batches of a phone's queue have the same order.
+        // The 100 events are 10 ms apart. The driver's previous batch was sent about a second ago, so all events of
+        // this batch are newer. The batches of a phone's queue have this order too.
         path = "POST /native/events/batch";
         length = sprintf(body, "{\"events\":[");
         for (int place = 0; place < BATCH; place++) {

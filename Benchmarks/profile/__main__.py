@@ -41,7 +41,9 @@ def perf_works():
 
 
 def with_perf(bench, load, seconds):
-    """perf unwinds the stacks with DWARF, because the C libraries have no frame pointers. With frame pointers, the
+    """Returns the weights of the stacks that perf sampled under the load, and their unit.
+
+    perf unwinds the stacks with DWARF, because the C libraries have no frame pointers. With frame pointers, the
     callers of SQLite and malloc would be missing."""
     with Dwell().start(bench.fresh_folder("profile"), bench.token) as running:
         sampling = subprocess.Popen(

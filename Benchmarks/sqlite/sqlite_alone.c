@@ -109,7 +109,7 @@ static size_t leb128(unsigned char *bytes, int64_t number) {
     return length;
 }
 
-// How `event_key` lists an event: SQLiteStore/Events/EventKeyHash.swift.
+// The place of an event's key in the table `event_key`: SQLiteStore/Events/EventKeyHash.swift.
 static unsigned char secret[16];
 static int64_t key_place(int64_t driver, const unsigned char key[16]) {
     unsigned char text[40], digest[SHA256_DIGEST_LENGTH];

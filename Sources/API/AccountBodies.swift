@@ -226,7 +226,7 @@ enum DeviceBody {
         return NotificationPreferences()
     }
 
-    /// The token has no effect on platforms other than iOS.
+    /// Reads the token of the Live Activity. The token has no effect on platforms other than iOS.
     private static func liveActivityToken(_ members: inout MemberReader) -> String? {
         members.text(
             "live_activity_token", "must be a Live Activity's update token: 1 to 512 hexadecimal digits"

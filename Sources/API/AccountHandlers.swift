@@ -16,7 +16,7 @@ struct AccountHandlers: Sendable {
     let failures: AccountFailures
     let limit: DriverLimit
 
-    /// One read is charged to the driver's limit for each group of this many exported bytes.
+    /// For each group of this many exported bytes, one read is charged to the driver's limit `reads`.
     private static let exportBytesPerRead = 64 << 10
 
     var show: CallerHandler {
@@ -27,8 +27,8 @@ struct AccountHandlers: Sendable {
                 let token = try await purchases.appAccountToken(of: caller, at: request.receivedAt)
                 return AccountResponses.user(user, appAccountToken: token)
             } catch {
-                // Report a failed read, although the first request stores the app account token. A client may repeat
-                // the request, because every later request returns the stored token.
+                // Respond as to a failed read, although the first request stores the app account token. The client may
+                // repeat the request, because every later request returns the stored token.
                 throw failures.problem(reading: error, request)
             }
         }

@@ -45,7 +45,7 @@ struct DriverLimit: Sendable {
         admission.quota(of: driver, in: limitClass).isExhausted
     }
 
-    /// Charges an expensive request `times` more times. The driver may exceed the limit by this.
+    /// Charges an expensive request `times` additional times, even beyond the driver's limit.
     func charge(_ driver: DriverID, _ limitClass: RateLimitClass, times: Int) {
         guard times > 0 else { return }
         admission.charge(.ofOneRequest(limitClass, by: driver), times: times)

@@ -67,8 +67,8 @@ final class EventHandlers: Sendable {
         ingest.dependsOnAppVersion ? request.appVersion : nil
     }
 
-    /// Every response to a known driver has quotas (contract, section 4). If the response has none, this function adds
-    /// the quotas of both event limits.
+    /// Adds quotas to a response, because every response to a known driver must have them (contract, section 4). A
+    /// driver's response without quotas gets those of both event limits.
     ///
     /// A response to a service gets the quota and the policy of the limit for services. The policy is added here,
     /// because the route adds only the policies of drivers' limits.
@@ -85,8 +85,8 @@ final class EventHandlers: Sendable {
         return response
     }
 
-    /// Decodes the body, but throws first if the driver has reached the limit on refused events (`RefusalLimit`). A
-    /// body may have 10 KiB per event. Each further KiB is charged like one refused event.
+    /// Decodes the body. Throws without decoding it if the driver has reached the limit on refused events
+    /// (`RefusalLimit`). A body may have 10 KiB per event. Each further KiB is charged like one refused event.
     ///
     /// If decompression made the body longer, reserves memory for it in the driver's share of the BufferBudget. The
     /// caller must keep the returned reservation until the events are stored.

@@ -13,8 +13,8 @@ struct JourneyHandlers: Sendable {
     /// The default number of sessions on a page of `GET /native/sessions`. This many sessions fit on a phone's screen.
     static let sessionsDefault = 20
     static let sessionsMax = 100
-    /// Reading a page of a hundred sessions takes about as long as ten median reads. Therefore a page is charged as one
-    /// read, plus one read for each `sessionsPerRead` sessions on it. docs/cost.md limits the time per charge.
+    /// A page of sessions is charged as one read, plus one read for each `sessionsPerRead` sessions on it. docs/cost.md
+    /// limits the time per charge, and reading a page of a hundred sessions takes about as long as ten median reads.
     private static let sessionsPerRead = 25
     /// The maximum number of events in a response of `GET /native/sessions/{session_id}`. A whole session has a few
     /// dozen events of about 400 bytes each.

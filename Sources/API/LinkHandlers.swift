@@ -33,8 +33,8 @@ struct LinkHandlers: Sendable {
             ?? ProblemResponse(.notFound, "This server does not have this document.").response(requestID: request.id)
     }
 
-    /// Apple's and Google's caches may keep a document for an hour. A correction by the operator therefore takes effect
-    /// within an hour.
+    /// Returns the page of a document. Apple's and Google's caches may keep the document for an hour, so a correction
+    /// by the operator takes effect within an hour.
     private static func document(_ json: [UInt8]) -> Page {
         Page(json, "application/json", cacheControl: "public, max-age=3600")
     }

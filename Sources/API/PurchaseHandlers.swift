@@ -20,9 +20,9 @@ struct PurchaseHandlers: Sendable {
     let failures: AccountFailures
     let metrics: PurchaseMetrics
 
-    /// Reading this many stored facts (transactions and renewals) takes as long as verifying a signature of Apple. Each
-    /// POST /native/purchases is charged to the limit `purchases` once for the signature, and once for each
-    /// `factsPerPurchase` facts.
+    /// Each POST /native/purchases is charged to the limit `purchases` once for the signature, and once for each
+    /// `factsPerPurchase` stored facts (transactions and renewals). Reading so many facts takes as long as verifying a
+    /// signature of Apple.
     private static let factsPerPurchase = 100
 
     /// The seconds in `Retry-After` if a signature is dated in the future, because Apple's clock or this server's clock
@@ -180,8 +180,9 @@ extension ProblemResponse {
 }
 
 extension DriverLimit {
-    /// Reading a hundred facts about a driver's purchases takes about as long as thirteen median reads. Therefore a driver
-    /// with many facts is charged additional reads. docs/cost.md limits the time per charge.
+    /// A driver with many facts about purchases is charged one additional read for each group of this many facts.
+    /// docs/cost.md limits the time per charge, and reading a hundred facts takes about as long as thirteen median
+    /// reads.
     private static let factsPerRead = 25
 
     /// Charges one additional read for each `factsPerRead` facts. The request itself is already charged as one read.

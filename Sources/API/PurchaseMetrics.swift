@@ -44,7 +44,8 @@ struct PurchaseMetrics: Sendable {
         purchases[outcome]?.increment(by: 1)
     }
 
-    /// A notification of an unknown type is counted as `other`, so that the set of labels is fixed.
+    /// Counts a notification by type and outcome. Unknown types are counted as `other`, so that the set of labels is
+    /// fixed.
     func count(_ taken: TakenNotification) {
         let notification = taken.notification
         let isKnown = NotificationTypes.rows.contains { $0.type == notification.type }

@@ -91,9 +91,8 @@ public struct TwoGenerationCache<Key: Hashable & Sendable, Value: Sendable>: Sen
             return
         }
         guard now - since >= ageMilliseconds else { return }
-        // If `since` is at least `2 * ageMilliseconds` ago, the young values have expired too. None of them was used in
-        // the last `ageMilliseconds`. A call of this method precedes each use, and such a recent call would have
-        // rotated.
+        // If `since` is at least `2 * ageMilliseconds` ago, no young value was used in the last `ageMilliseconds`: the
+        // call of this method before such a use would have rotated. The young values have therefore expired too.
         let exempt = old.filter { isExempt($0.value) }
         if now - since >= 2 * ageMilliseconds { young = young.filter { isExempt($0.value) } }
         rotate()

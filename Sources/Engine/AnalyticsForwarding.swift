@@ -55,7 +55,8 @@ package struct AnalyticsForwarding: Sendable {
         self.logger = logger
     }
 
-    /// These values are not stored, so a new process begins with the defaults.
+    /// The size of the next request, and the failures so far. These values are not stored, so a new process begins with
+    /// the defaults.
     struct Pace: Hashable, Sendable {
         /// The number of events in the next request. Each refusal halves the number, until the invalid event is sent
         /// alone and skipped. Each success doubles the number.

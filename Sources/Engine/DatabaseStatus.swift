@@ -40,8 +40,8 @@ package struct MigrationStatus: Hashable, Sendable {
     }
 }
 
-/// The port that reads the last backup made by `dwell backup`. Returns nil on PostgreSQL, because Dwell does not see
-/// PostgreSQL's own backups.
+/// The port that reads the last backup made by `dwell backup`. On PostgreSQL, `lastBackup` returns nil, because Dwell
+/// does not see PostgreSQL's own backups.
 package protocol BackupHistory: Sendable {
     /// Returns the last backup; nil if `dwell backup` has never succeeded on this database.
     func lastBackup() async throws(StoreFailure) -> LastBackup?

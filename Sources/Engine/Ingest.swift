@@ -258,15 +258,16 @@ package struct Ingest: Sendable {
     /// idempotency key. All other charged events are refunded, except an event whose commit failed.
     ///
     /// After a failed commit, the event may or may not be on disk, so it stays charged. If it is on disk, a repeat
-    /// costs nothing. If it is not on disk, the store stores the repeat, and the next rule applies.
+    /// costs nothing. If it is not on disk, the store stores the repeat as a new event, and the repeat is charged by
+    /// the next rule.
     ///
     /// If an earlier request with the same idempotency key was charged, the rate limiter admits the event without a
     /// charge. The store may not know the key, and then stores the event as new. In that case, this method charges the
     /// event.
     ///
-    /// Without this charge, a driver could store events for free by sending each event twice with one key. While the
-    /// first request is charged, the rate limiter admits the second one without a charge. If the store then refuses the
-    /// first request, the first charge is refunded.
+    /// Without this charge, a driver could store an event for free by sending two requests with one key, of which the
+    /// store refuses the first. While the first request is charged, the rate limiter admits the second one without a
+    /// charge. When the store refuses the first request, its charge is refunded.
     ///
     /// - Returns: whether the event was refunded.
     private func settle(

@@ -65,7 +65,7 @@ struct IngestMetrics: Sendable {
         }
     }
 
-    /// Does not count the event of a cancelled request, because the server did not fail.
+    /// Counts one event. The event of a cancelled request is not counted, because the server did not fail.
     ///
     /// The `lifecycleRank` of a listed name is its index in the contract's list. All diagnostic events have the next
     /// higher rank.

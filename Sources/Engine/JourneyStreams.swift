@@ -169,8 +169,9 @@ package final class JourneyStreams: Sendable {
     /// Wakes the streams of drivers whose refold has ended since the last call, in any process. No event is stored when
     /// a refold ends, so `wakeChanged` cannot notice the end.
     ///
-    /// Each call checks the drivers of new streams. When a check finds that a driver has no incomplete refold, it wakes
-    /// the driver's new streams, and later calls skip them. These streams are woken even if there was no refold.
+    /// Each call checks the drivers of streams whose `awaitsRefold` is true: new streams, and streams for which
+    /// `wakeChanged` found an incomplete refold. If a driver has no incomplete refold, these streams of the driver are
+    /// woken, and later calls skip them. A new stream is therefore woken once even if there was no refold.
     package func wakeRefolded() async throws(StoreFailure) {
         let drivers = state.withLock { Set($0.streams.values.lazy.filter(\.awaitsRefold).map(\.driver)) }
         guard !drivers.isEmpty else { return }

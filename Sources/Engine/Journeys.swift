@@ -36,10 +36,11 @@ package protocol JourneyReader: Sendable {
     ) async throws(StoreFailure) -> CommittedChanges
 
     /// Returns the drivers among `drivers` whose stored journey awaits a refold (Refold.swift). A journey awaits a
-    /// refold if another release folded it with other rules.
+    /// refold if another release folded it with other rules. On SQLite, a journey also awaits a refold while the refold
+    /// after a late event is incomplete.
     ///
-    /// On SQLite, a refold takes several transactions if it changes more events than one transaction may change. A
-    /// journey also awaits a refold while such a refold after a late event is incomplete.
+    /// A refold on SQLite can be incomplete, because it takes several transactions if it changes more events than one
+    /// transaction may change.
     func driversAwaitingRefold(among drivers: Set<DriverID>) async throws(StoreFailure) -> Set<DriverID>
 
     /// Returns the drivers whose journeys were changed by a correction of settings in any process. A store may leave

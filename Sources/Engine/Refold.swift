@@ -296,9 +296,9 @@ extension JourneyRefolder {
 
 /// The task that refolds one driver after another, if possible while no request waits for the writer.
 ///
-/// When the server starts, and then every five minutes, the task searches all drivers for journeys that an older release
-/// folded, and refolds them. During an update, an older release may use the database too, and may create drivers after
-/// the first search.
+/// When the server starts, and then every five minutes, the task searches all drivers for journeys that an older
+/// release folded, and refolds them. One search is not enough: during an update, an older release may use the database
+/// too, and may create drivers after the first search.
 ///
 /// Every five seconds, also during a search, the task does the urgent refolds.
 package struct RefoldService: Sendable {
@@ -350,7 +350,8 @@ package struct RefoldService: Sendable {
             ])
     }
 
-    /// A search of all drivers may take long, so it does the urgent refolds in between.
+    /// Refolds the drivers that `request` selects. A search of all drivers also does the urgent refolds in between,
+    /// because it may take long.
     private func counts(of request: RefoldRequest, _ logLimit: inout FailureLogLimit) async -> RefoldCounts {
         var counts = RefoldCounts()
         var request = request

@@ -70,7 +70,7 @@ package struct SettingsReloadRecord: Hashable, Sendable {
     package var at: Moment
     /// False if the reload failed. A failed reload changes nothing.
     package var isGood: Bool
-    /// One sentence for each thing that failed or had no effect.
+    /// One sentence for each error, one for each unknown variable, and one for all variables that need a restart.
     package var details: [String]
 
     package init(at: Moment, isGood: Bool, details: [String]) {

@@ -4,8 +4,8 @@
 // path of up to 15 bytes needs no allocation, because Swift stores it inline.
 
 struct HeadParser: Sendable {
-    /// Kept even if the rest of the head is rejected, because no response to HEAD may have content (RFC 9110 section
-    /// 9.3.2).
+    /// The method. It is kept even if the rest of the head is rejected, because no response to HEAD may have content
+    /// (RFC 9110 section 9.3.2).
     private(set) var method: Method?
     private var target = RequestTarget(path: "")
     private var minorVersion = 0
@@ -115,7 +115,7 @@ struct HeadParser: Sendable {
 
     // MARK: The empty line
 
-    /// Must be called only after the empty line was read.
+    /// Returns the complete head. Must be called only after the empty line was read.
     func finish() throws(Refusal) -> RequestHead {
         if let targetRefusal { throw targetRefusal }
         guard minorVersion == 0 || hasHost else {

@@ -159,7 +159,7 @@ final class HTTP1Connection: @unchecked Sendable {
             activity = .ending(state.endingOfLateRequest())
             advance()
         case .ending, .lingering: connection.close()
-        // The request has already arrived, so its deadline no longer matters. The deadline was not cleared.
+        // The deadline belongs to an earlier wait for the peer, and was not cleared. It no longer has an effect.
         case .working, .streaming, .over: break
         }
     }

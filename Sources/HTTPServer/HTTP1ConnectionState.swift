@@ -172,7 +172,7 @@ struct HTTP1ConnectionState: ~Copyable {
         }
     }
 
-    /// The last match is cached, because most connections repeat the same request.
+    /// Finds the route of a request. The last match is cached, because most connections repeat the same request.
     private mutating func match(_ method: Method, _ path: String) -> Router.Match {
         if let last = lastMatch, last.path == path, last.method == method {
             return .route(last.placed, parameters: [:])

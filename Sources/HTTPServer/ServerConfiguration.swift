@@ -23,8 +23,8 @@ package struct ServerConfiguration: Sendable {
     /// it.
     package var crossOrigin: CrossOrigin?
 
-    /// The maximum time from the first byte of a request to the end of its head. The head of a phone's request fits
-    /// into one packet. A slower request gets 503, or 408 if its method is safe.
+    /// The maximum time from the first byte of a request to the end of its head. A slower request gets 503, or 408 if
+    /// its method is safe. The head of a phone's request fits into one packet.
     package var headTimeoutMilliseconds = 10_000
     /// The time that a body may take. Received bytes extend this time (`bodyBytesPerSecondMin`). A request whose body
     /// takes longer gets 503, or 408 if its method is safe.
@@ -56,8 +56,8 @@ package struct ServerConfiguration: Sendable {
     /// The output buffer of a connection is counted only if it exceeds 8 KiB. The same rule applies to the input buffer
     /// together with the fields of the request.
     ///
-    /// A client with a valid credential may use a sixteenth of this memory, or 2 MiB if that is more. All clients at
-    /// one address that have no valid credential together may use the same amount.
+    /// A client with a valid credential may use a sixteenth of this memory, or 2 MiB if that is more. The clients
+    /// without a valid credential at one address share the same amount.
     ///
     /// Unread responses may use half of the memory. Beyond that, the clients that have read nothing for the longest
     /// time are disconnected.

@@ -62,8 +62,8 @@ package final class AccessTokenVerifier: TokenVerifier {
 
     /// - Parameters:
     ///   - trustExternal: whether tokens without a `sid` are accepted (`JWT_TRUST_EXTERNAL`).
-    ///   - signInSessions: checks sign-in sessions and deletions. If it is nil, every token with a `sid` is rejected. A
-    ///     token without a `sid` is then accepted even if its driver was deleted.
+    ///   - signInSessions: checks sign-in sessions and deletions. If it is nil, every token with a `sid` is rejected,
+    ///     and deletions are not checked for tokens without a `sid`.
     package init(
         key: SigningKey, scope: TokenScope, trustExternal: Bool, signInSessions: (any SignInSessions)?,
         rememberedMax: Int = 65_536
@@ -177,8 +177,8 @@ package final class AccessTokenVerifier: TokenVerifier {
         return true
     }
 
-    /// Returns whether the token has three non-empty parts in base64url without padding (RFC 7515, section 7.1). This
-    /// is checked here, because Foundation's decoder is more lenient. JWTKit also treats an undecodable part as an
+    /// Returns whether the token has three non-empty parts in base64url without padding (RFC 7515, section 7.1). The
+    /// form is checked here, because Foundation's decoder is more lenient, and JWTKit treats an undecodable part as an
     /// empty part.
     static func isCompactForm(_ token: String) -> Bool {
         var dots = 0

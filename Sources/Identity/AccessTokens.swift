@@ -29,8 +29,8 @@ package struct Caller: Hashable, Sendable {
 /// The result of a token look-up in memory, which verifies no signature and does not read the store.
 package enum TokenVerdict: Sendable {
     case known(Caller)
-    /// The log and the audit contain the reason. For `undecided`, the client gets 503. For every other reason, it gets
-    /// the same 401.
+    /// For `undecided`, the client gets 503. For every other reason, the client gets the same 401. Only the access log
+    /// contains the reason.
     case refused(TokenRefusal)
     /// A cache miss. The closure verifies the signature or reads the store, and throws if the token is refused.
     case needsLookup(@Sendable () async throws(TokenRefusal) -> Caller)

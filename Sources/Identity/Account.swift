@@ -186,7 +186,7 @@ package struct PushSettings: Hashable, Sendable {
 
 /// The reason why an account operation failed.
 package enum AccountFailure: Error, Hashable, Sendable {
-    /// 401, with the same response for all reasons. The audit has the reason.
+    /// 401, with the same response for all reasons. In most cases, the audit has the reason.
     case unauthorized
     /// 429 with `Retry-After`.
     case limited(retryAfterSeconds: Int64)

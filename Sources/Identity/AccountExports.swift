@@ -42,7 +42,7 @@ final class ExportSlots: Sendable {
     }
 }
 
-/// `deinit` frees the slot, because a client may stop reading without notice.
+/// The slot of one export in progress. `deinit` frees it, because a client may stop reading without notice.
 final class ExportSlot: Sendable {
     private let release: @Sendable () -> Void
 

@@ -84,8 +84,8 @@ package enum RepeatRule {
     /// Returns whether `now` is at most `milliseconds` before or after `first`. Queued requests can be processed out of
     /// order, so `now` may be before `first`.
     ///
-    /// If `now` is more than `milliseconds` before `first`, the clock was set back. The result is false. Otherwise all
-    /// requests would count as repeats until the clock reaches `first`.
+    /// If `now` is more than `milliseconds` before `first`, the clock was set back, and the result is false. If it were
+    /// true, all requests would count as repeats until the clock reaches `first`.
     package static func isRepeat(of first: Moment, at now: Moment) -> Bool {
         let elapsed = now.milliseconds(since: first)
         return -milliseconds <= elapsed && elapsed <= milliseconds
@@ -146,8 +146,8 @@ package struct StoredCode: Hashable, Sendable {
 /// The numbers of wrong guesses so far. They decide whether an address may guess once more at a phone number's code.
 package struct GuessCounts: Hashable, Sendable {
     /// Wrong guesses from this address at its own code, which it requested for this phone number. Nil if the address
-    /// requested no such code within twice the lifetime of a code. In that case, the limits of `others`,
-    /// `othersInNetwork` and `network` apply.
+    /// requested no such code in the last two code lifetimes. In that case, the limits of `others`, `othersInNetwork`
+    /// and `network` apply.
     package var own: Int?
     /// Wrong guesses within a day at codes of this phone number, from addresses that had requested a code.
     package var ownOfNumber: Int

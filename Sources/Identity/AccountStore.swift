@@ -54,8 +54,9 @@ package protocol SignInStore: Sendable {
         _ identity: AppleIdentity, profile: FirstProfile, _ new: NewSignIn
     ) async throws(AccountFailure) -> SignInOutcome
 
-    /// For `failed`, only writes an audit entry. For `sealed`, stores Apple's encrypted refresh token with the
-    /// identity. If the identity no longer exists, queues the token for revocation.
+    /// Stores the outcome of the exchange of Apple's authorization code. For `failed`, only writes an audit entry. For
+    /// `sealed`, stores Apple's encrypted refresh token with the identity, or queues it for revocation if the identity
+    /// no longer exists.
     func keep(
         _ outcome: AppleCodeExchangeOutcome, of identity: AppleIdentity, driver: DriverID, from origin: RequestOrigin
     ) async throws(AccountFailure)

@@ -42,8 +42,8 @@ package actor AppleKeySet {
     private var keys: [String: RSAVerificationKey] = [:]
     private var freshUntil: Moment?
     private var lastFetch: (at: Moment, isGood: Bool)?
-    /// A search is a fetch for a key id that is missing from the set. This is the time when the last search ended.
-    /// While a search is in progress, it is the time when that search began.
+    /// The time when the last search ended or, while a search is in progress, when it began. A search is a fetch for a
+    /// key id that is missing from the set.
     private var lastSearch: Moment?
     private var failureCount = 0
     /// The fetch in progress, shared by all callers that need one.
@@ -74,8 +74,8 @@ package actor AppleKeySet {
         let after = clock()
         let hasKeys = hasKeys(at: after)
         let found = hasKeys ? keys[name] : nil
-        // A fetch without known keys is not a search if it finds the key. The next search may then begin at once. In
-        // all other cases, the pause before the next search begins now.
+        // If no keys were known before the fetch, and the fetch has found the key, the fetch was no search, and a
+        // search may begin at once. In all other cases, the pause before the next search begins now.
         if hadKeys || found == nil { lastSearch = after }
         if let found { return found }
         throw refusal(

@@ -19,11 +19,12 @@ package struct KeyedHashes: Sendable {
     private let sessionCodeKey: SymmetricKey
     private let serviceEventKey: SymmetricKey
 
-    /// A deleted driver leaves a tombstone with a digest of the driver's id. By this digest, the server rejects the
-    /// driver's tokens.
+    /// Derives the keys from the signing key, not from `DATA_KEY`, because of the tombstones of deleted drivers. A
+    /// tombstone has a digest of the driver's id. By this digest, the server rejects the driver's tokens.
     ///
-    /// The keys are derived from the signing key. If that key is replaced, the tombstones no longer match, but all old
-    /// tokens are invalid too. After a change of `DATA_KEY`, the old tokens would still be valid.
+    /// If the signing key is replaced, the tombstones no longer match, but all old tokens are invalid too. With keys
+    /// derived from `DATA_KEY`, a change of `DATA_KEY` would leave tombstones that no longer match, and old tokens that
+    /// are still valid.
     package init(signingKey: SigningKey) {
         self.init(secret: signingKey.secretBytes.reveal())
     }

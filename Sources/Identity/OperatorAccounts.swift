@@ -1,8 +1,8 @@
 // Changes that an operator makes to drivers' accounts. At a driver's request, the operator signs the driver out or
 // deletes the driver. After a restore of the database, the operator repeats the deletions that the restore has undone.
 //
-// With PostgreSQL, the operator's command makes these changes itself. With SQLite, the running server makes them. If no
-// server runs, the command makes them.
+// With PostgreSQL, the operator's command makes these changes itself. With SQLite, the running server makes them, or
+// the command if no server runs.
 
 package import JourneyModel
 

@@ -71,8 +71,8 @@ package struct SignIns: SignInService {
         }
     }
 
-    /// Exchanges the authorization code. If it fails, the driver stays signed in, and an audit entry records the
-    /// failure. An error of the store is ignored, because the next request will report it.
+    /// Exchanges the authorization code. If the exchange fails, the driver stays signed in, and an audit entry records
+    /// the failure. An error of the store is ignored, because the next request will report it.
     private func exchange(
         _ authorizationCode: Secret<String>, of identity: AppleIdentity, driver: DriverID, from origin: RequestOrigin
     ) async {

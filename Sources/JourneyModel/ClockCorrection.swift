@@ -5,8 +5,8 @@
 public enum ClockRule: String, Hashable, Sendable, CaseIterable {
     /// The event has no send time.
     case noSendTime = "no_send_time"
-    /// The send time differs from the receive time by at most five minutes. An event of a service has this rule
-    /// whatever the difference is.
+    /// The send time differs from the receive time by at most five minutes. A service's event with a send time has this
+    /// rule whatever the difference is.
     case rightClock = "right_clock"
     /// The correction is the skew: the receive time minus the send time `X-Sent-At`. The phone sets this header anew at
     /// each attempt, so the skew shows the error of the clock.

@@ -37,8 +37,8 @@ extension Journey {
     /// Returns the effect of the event according to its evidence: the state that the phone reported with the event.
     /// Returns nil if the event has no evidence, or if its evidence proves no missing step.
     ///
-    /// Evidence of an app is not used if it claims an activation that only a service may confirm. The event is then
-    /// rejected, unless it moves the state even without evidence (`direct`).
+    /// An app's evidence is not used if it claims an activation that only a service may confirm. The event then has the
+    /// effect `direct` if `direct` moves the state. Otherwise the event is rejected.
     private func provenCourse(of event: OrderedEvent, insteadOf direct: Transition) -> Course? {
         guard let evidence = event.evidence, evidence != state else { return nil }
         if evidence == .sessionEnded {

@@ -63,10 +63,11 @@ public struct Journey: Hashable, Sendable {
 }
 
 extension Journey {
-    /// Returns how an event closed this journey's session if the session did not reach SESSION_ENDED. `next` is the
-    /// journey after the event.
+    /// Returns the ending of this journey's session if an event closed the session before it reached SESSION_ENDED.
+    /// `next` is the journey after the event. The ending is `reset` if `next` has no session, and `superseded` if
+    /// `next` has another session.
     ///
-    /// Returns nil if the event closed no session in this way.
+    /// Returns nil if this journey has no session in progress, or if `next` still has this session.
     public func closing(by next: Journey) -> Ending? {
         guard state.hasSessionInProgress, !haveSameBytes(sessionID, next.sessionID) else { return nil }
         return next.sessionID == nil ? .reset : .superseded

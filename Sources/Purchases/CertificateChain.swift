@@ -124,8 +124,8 @@ private struct AppleMarkers: VerifierPolicy {
     /// The extension of the intermediate: "Apple Worldwide Developer Relations".
     static let intermediate: ASN1ObjectIdentifier = [1, 2, 840, 113635, 100, 6, 2, 1]
 
-    /// The extensions that this policy handles. If Apple marked them as critical, the library would reject certificates
-    /// without this list.
+    /// The extensions that this policy handles. Without this list, the library would reject a certificate in which
+    /// Apple marked one of these extensions as critical.
     let verifyingCriticalExtensions = [leaf, intermediate]
 
     /// Accepts every chain, because `CertificateChain.verify` has already checked both extensions (`missingMarker`).

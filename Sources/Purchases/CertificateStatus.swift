@@ -29,7 +29,7 @@ package struct PurchaseSigner: Hashable, Sendable {
 package struct CertificateStatus: Sendable {
     package static let intervalSeconds = 86_400
     /// Seconds between two reads of the stored signers. If one process finds a revoked leaf, the other processes on the
-    /// same database reject data signed by this leaf within this time.
+    /// same database begin within this time to reject data signed by this leaf.
     static let pauseSeconds = 600
 
     package enum Finding: Hashable, Sendable {

@@ -174,7 +174,8 @@ extension TransactionFact {
         return mine != others ? mine < others : transactionID < other.transactionID
     }
 
-    /// Also true if the period had started at `signedDate`, because this server's clock may be a little behind Apple's.
+    /// Returns whether the period has started at `now`, or had started at `signedDate`. The second condition is needed
+    /// because this server's clock may be a little behind Apple's.
     fileprivate func hasBegun(at now: Moment) -> Bool { purchaseDate <= max(now, signedDate) }
 
     /// Returns the revocation; nil if there is none, or if its date is after both `now` and `signedDate`.

@@ -34,8 +34,9 @@ package struct NotificationHistory: Sendable {
     static let failureDays = 7
     static let intervalSeconds = 86_400
     static let retrySeconds = 600
-    /// The first pass after the server's start reads all notifications from this number of seconds before the end of
-    /// the previous pass. The overlap is needed because Apple's clock and this server's clock may differ by that much.
+    /// The first pass after the server's start reads all notifications, beginning this number of seconds before the end
+    /// of the previous pass. The overlap is needed because Apple's clock and this server's clock may differ by that
+    /// much.
     static let overlapSeconds = 3_600
     /// The history is read in parts of this length. The end of each part is recorded, so an interrupted pass loses at
     /// most one part.
@@ -158,15 +159,16 @@ package struct NotificationHistory: Sendable {
         return .filled(stored: counts.stored, known: counts.known, refused: counts.refused)
     }
 
-    /// Returns the parts of one pass, in the order in which they are read. If the history was never read, the parts
-    /// cover the last `daysMax` days.
+    /// Returns the parts of one pass, in the order in which they are read:
+    ///
+    /// - If the history was never read: all notifications of the last `daysMax` days.
+    /// - If `isAtStart` is false: one part with the undelivered notifications (`onlyFailures`) up to `now`.
+    /// - If `isAtStart` is true: first a part with the undelivered notifications up to the end of the previous pass,
+    ///   then all notifications up to `now`, delivered or not.
     ///
     /// After each part, the end of this part is recorded. No part ends before the time that was recorded last, and the
     /// last part ends at `now`. The recorded time therefore goes back only if a wrong clock recorded a time in the
     /// future.
-    ///
-    /// If `isAtStart` is true, the part with `onlyFailures` ends where the previous pass ended. The parts after it
-    /// contain all notifications, delivered or not.
     ///
     /// The part with `onlyFailures` is read first, because every other part moves the recorded time forward. If the
     /// pass were interrupted after another part, the next pass would skip the oldest undelivered notifications.

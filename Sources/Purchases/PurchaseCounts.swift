@@ -88,7 +88,8 @@ package final class PurchaseCounts: Sendable {
         }
     }
 
-    /// After each page except the last, calls `pause` with the time that the page took.
+    /// Makes one pass and returns the totals. After each page except the last, calls `pause` with the time that the
+    /// page took.
     func count(_ pause: (Duration) async throws -> Void) async throws -> PurchaseTotals {
         var totals = PurchaseTotals()
         var after: Int64 = 0

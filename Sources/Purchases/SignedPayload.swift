@@ -14,7 +14,7 @@ package struct SignedPayload: Sendable {
     package static let bytesMax = 65_536
 
     package let jws: CompactJWS
-    /// Not nil if the same header was accepted before.
+    /// The certificates of the header if the same header was accepted before; otherwise nil.
     private let knownCertificates: [[UInt8]]?
     /// The claims, as a JSON object.
     package let claims: PayloadReader

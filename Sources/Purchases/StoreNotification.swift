@@ -109,8 +109,8 @@ package struct NotificationEnvelope: Sendable {
         appTransactionID = claims.objects.lazy.compactMap(Self.appTransactionID).first
     }
 
-    /// The app transaction's own signature is not verified, because the notification's signature covers the app
-    /// transaction.
+    /// Returns the `appTransactionId` of the object's app transaction. The app transaction's own signature is not
+    /// verified, because the notification's signature covers the app transaction.
     private static func appTransactionID(in object: PayloadReader) -> String? {
         guard let text = try? object.optionalToken("signedAppTransactionInfo"),
             let jws = CompactJWS(text, bytesMax: SignedPayload.bytesMax)

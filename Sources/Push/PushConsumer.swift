@@ -70,7 +70,7 @@ package struct PushConsumer: Sendable {
     }
 
     /// Reads one page of events and queues the notifications. Returns true if the next round must follow without a
-    /// pause. This is the case if more events exist, or if another server queued these notifications first.
+    /// pause: if more events exist, or if another server queued these notifications first.
     func round(_ position: inout Position) async throws(StoreFailure) -> Bool {
         let now = clock()
         let base: Int64

@@ -21,7 +21,7 @@ package struct PushNotification: Hashable, Sendable {
 
     package var service: Service
     package var kind: Kind
-    /// APNs: the device token in hexadecimal, or a Live Activity's update token. FCM: the registration token. It
+    /// APNs: the device token in hexadecimal, or a Live Activity's update token. FCM: the registration token. The token
     /// identifies a person's device, so it is never logged.
     package var token: String
     /// APNs: the whole JSON body, `{"aps":...}`. FCM: the JSON object `message` without its member `token`.

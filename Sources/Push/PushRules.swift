@@ -47,7 +47,8 @@ package enum PushRules {
         }
     }
 
-    /// An app that reported the expiry is running, and need not be woken.
+    /// Returns the entry that wakes the app after an expiry that the server stored. An app that reported the expiry
+    /// itself is running, and need not be woken.
     private static func wake(_ change: PushChange, _ target: PushTarget, _ now: Moment) -> [PushEntry] {
         guard change.isEntry, change.isExpiry, change.isByServer else { return [] }
         return [change.entry(.wake, target, due: now, until: now.advanced(bySeconds: secondsMax))]

@@ -228,8 +228,8 @@ package actor PushSender {
     /// Returns the pause before the next attempt, in milliseconds. It is 1 s after the first failure, and doubles with
     /// each further failure, up to 60 s. It is never shorter than the service asks for.
     ///
-    /// The random addition spreads the retries of many devices after an outage. It is at most half of the pause of 1 to
-    /// 60 s.
+    /// A random time is added, at most half of the pause of 1 to 60 s. It spreads the retries of many devices after an
+    /// outage.
     static func retryMilliseconds(_ failureCount: Int, atLeastSeconds: Int?) -> Int64 {
         let pause = RetryPause.milliseconds(failureCount)
         return max(pause, RetryPause.milliseconds(askedSeconds: atLeastSeconds)) + Int64.random(in: 0...(pause / 2))

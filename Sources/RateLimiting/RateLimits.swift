@@ -28,7 +28,7 @@ package enum RateLimitClass: String, Hashable, Sendable, CaseIterable {
     /// Purchases that the app sends.
     case purchases
     /// Rejected App Store notifications: texts without a valid signature by Apple, notifications for other apps, and
-    /// bodies that contain no text. One window per client address.
+    /// bodies that cannot be decoded. One window per client address.
     case notifications
     /// Wrong tokens on the operator's routes. One window per client address.
     case operatorGuesses = "operator"
@@ -123,8 +123,8 @@ extension RateLimits {
     /// For the class `refusals`, the maximum is the limit. More charges would only use memory, because no body is read
     /// while the window is full.
     ///
-    /// In the other classes, a late event is charged for each stored event that is refolded. The maximum is
-    /// `overdraftMax`.
+    /// In the other classes, the maximum is `overdraftMax`. For example, a late event needs many charges if many stored
+    /// events are refolded.
     package func chargesMax(of limitClass: RateLimitClass) -> Int {
         limitClass == .refusals ? limit(of: limitClass) : Self.overdraftMax
     }

@@ -29,8 +29,8 @@ package struct RefoldCharges: RefoldCharging {
     /// The number of refolded events per additional charge. A smaller number is free. A phone's ordinary late event
     /// refolds fewer than ten events.
     ///
-    /// The processor time of a request per charge may be at most ten times that of the median request (docs/cost.md).
-    /// An event that refolds 100 events costs about five times the median.
+    /// For each charge, a request may use at most ten times the processor time of the median request (docs/cost.md). An
+    /// event that refolds 100 events uses about five times the median.
     package static let rowsPerCharge = 100
     /// The maximum number of events that one driver may store in one millisecond of corrected time. It does not apply
     /// if the rate limit is off.

@@ -197,8 +197,8 @@ final class SlidingWindowShard: Sendable {
     }
 
     /// Returns the lowest number of charges that the other limiter can have if it has lost none. The other limiter's
-    /// clock may be ahead. Charges that expire within a hundredth of the window's length plus 2 ms are therefore not
-    /// counted.
+    /// clock may be ahead, so charges that expire within a tolerance are not counted: 2 ms plus a hundredth of the
+    /// window's length.
     ///
     /// Two clocks differ by far less than this tolerance. They differ by 500 ppm while NTP slews them (adjtimex(2)),
     /// and by the rounding to milliseconds.

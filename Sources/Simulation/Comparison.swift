@@ -34,7 +34,7 @@ struct Comparison {
         return "\(member) is \(found.map(shown) ?? "missing") instead of \(words.joined(separator: " or "))"
     }
 
-    /// The server is not trusted, so its text must be made safe for a terminal.
+    /// Makes the server's text safe for a terminal, because the server is not trusted.
     private static func shown(_ text: String) -> String {
         String(text.unicodeScalars.prefix(64).map { $0.value < 0x20 || $0.value > 0x7E ? "?" : Character($0) })
     }

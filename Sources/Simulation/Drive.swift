@@ -30,8 +30,8 @@ package struct ScriptedEvent: Hashable, Sendable {
     package enum Timestamp: Hashable, Sendable {
         /// `timestamp` is the time of the event. Each attempt has `X-Sent-At`.
         case ofTheEvent
-        /// `timestamp` is the time of an attempt to send the event. This is `secondsBefore` seconds before the first
-        /// attempt that reaches the server. No attempt has `X-Sent-At`, because shipped clients do not send it.
+        /// `timestamp` is the time of an attempt to send the event, `secondsBefore` seconds before the first attempt
+        /// that reaches the server. No attempt has `X-Sent-At`, because shipped clients do not send it.
         case ofAnAttempt(secondsBefore: Int64)
     }
 }

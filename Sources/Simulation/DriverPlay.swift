@@ -72,8 +72,8 @@ struct DriverPlay {
         try compare(answer, outcome, with: message, of: drive, how)
     }
 
-    /// The body differs from the stored body with the same idempotency key. The server must reject it (contract,
-    /// section 3, "A repeat is a repeat").
+    /// Sends a body that differs from the stored body with the same idempotency key. The server must reject the body
+    /// (contract, section 3, "What counts as a repeat").
     private func deliverChanged(_ message: EventMessage, of drive: Int) async throws {
         let outcome = try await send(message, 0)
         let answer = Answer(statusCode: outcome.response.status, json: outcome.response.json)

@@ -20,8 +20,8 @@ package struct Latencies: Hashable, Sendable {
         maxMicroseconds = max(maxMicroseconds, microseconds)
     }
 
-    /// Returns the time within which a fraction of the responses arrived, up to 1.6 % too long. `share` is this
-    /// fraction, from 0 to 1. Returns 0 if there was no response.
+    /// Returns the time within which the fraction `share` (0 to 1) of the responses arrived. The time is up to 1.6 %
+    /// too long. Returns 0 if there was no response.
     package func microseconds(at share: Double) -> Int {
         let wanted = Int((share * Double(count)).rounded(.up))
         guard wanted > 0 else { return 0 }

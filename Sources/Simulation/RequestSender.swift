@@ -21,8 +21,8 @@ struct RequestSender {
     /// A function that waits. It is `Task.sleep` except in tests.
     let sleep: @Sendable (Duration) async throws -> Void
 
-    /// The maximum number of failed attempts. Status 429 is not a failure. The pauses are 1, 2, 4, 8, 16, 16 and 16 s.
-    /// In this minute, a server can restart.
+    /// The maximum number of failed attempts. Status 429 is not a failure. The pauses are 1, 2, 4, 8, 16, 16 and 16 s,
+    /// together about a minute, in which a server can restart.
     static let attemptsMax = 8
     /// The maximum number of responses with status 429 to one request. Each defers the request by at most an hour
     /// (contract, section 5). More of them show that one of the server's rate limits is too low for the run.

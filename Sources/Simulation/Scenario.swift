@@ -17,8 +17,8 @@ package enum Scenario: String, Hashable, Sendable, CaseIterable {
     /// A shipped client sends each event with its time in whole seconds and the state before it. Some events are never
     /// sent, but later events prove them. The driver may set a target again during a session.
     case lostEvents = "lost-events"
-    /// The visit is verified at the charger or on the way, outside of the merchant zone. This happens before the
-    /// deadlines, but is often reported after the grace period.
+    /// The visit is verified at the charger or on the way, outside of the merchant zone. The verification happens
+    /// before the deadlines, but is often reported after the grace period.
     case verifiedAnywhere = "verified-anywhere"
     /// The app is suspended between two attempts. The second attempt has no `X-Sent-At`. It repeats the `timestamp` of
     /// the first attempt, which is minutes old.

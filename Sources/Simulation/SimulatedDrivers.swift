@@ -12,7 +12,7 @@ package struct SimulatedDrivers: Sendable {
         package var eventsPerSecond: Double
         /// The scenarios in the order of play, each at most once.
         package var scenarios: [Scenario]
-        /// The prefix of every id, in printable ASCII. Each run must have another prefix.
+        /// The prefix of every id, in printable ASCII. Each run must have its own prefix.
         package var runID: String
 
         package init(seed: UInt64, drivers: Int, eventsPerSecond: Double, scenarios: [Scenario], runID: String) {

@@ -57,14 +57,15 @@ struct Binding {
     }
 
     /// Throws if another server listens on the port. With SO_REUSEPORT, both servers could bind the port, and each
-    /// would silently get some of the connections. This function binds a socket without SO_REUSEPORT, which then fails.
+    /// would silently get some of the connections. This function binds a socket without SO_REUSEPORT, and this bind
+    /// fails if another server listens.
     private static func refuseSharing(_ endpoint: Endpoint, _ syscalls: Syscalls) throws(TransportError) {
         let probe = try Socket.listen(on: endpoint, backlog: 1, sharesPort: false, syscalls)
         _ = syscalls.close(probe)
     }
 
-    /// The socket file of a killed server would prevent a new bind. Removes the file only if it is a socket that
-    /// refuses connections. Any other file stays, and the bind fails.
+    /// Removes the socket file of a killed server, because it would prevent a new bind. Removes the file only if it is
+    /// a socket that refuses connections. Any other file stays, and the bind fails.
     private static func removeStaleSocket(
         _ path: String, _ endpoint: Endpoint, _ syscalls: Syscalls
     ) throws(TransportError) {

@@ -86,8 +86,8 @@ extension Connection {
 
     // MARK: - Waiting
 
-    /// Waits until the connection is writable. For a connection that is being established, waits until this has
-    /// succeeded or failed.
+    /// Waits until the connection is writable. If the connection is still being established, waits until the attempt to
+    /// connect has succeeded or failed.
     nonisolated(nonsending) func waitWritable(until deadline: Deadline) async throws(TransportError) {
         if writing == nil { writing = ReadinessWaiter(loop) }
         try await wait(writing, until: deadline, endsOnDrain: false)

@@ -13,7 +13,8 @@ package typealias ConnectionServing =
 /// The listeners of one address. For TCP, every loop has a listener on the same port (SO_REUSEPORT), and the kernel
 /// distributes the connections. A Unix socket has one listener, which gives connections to the loops in rotation.
 package final class ListenerGroup: Sendable {
-    /// The requested address. If port 0 was requested, it has the port that the kernel chose.
+    /// The address at which the group listens. If port 0 was requested, it has the port that the kernel chose. An
+    /// inherited socket has the address to which it is bound.
     package let address: SocketAddress
 
     private let loops: EventLoopGroup

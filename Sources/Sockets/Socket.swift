@@ -14,8 +14,8 @@ enum Socket {
         return Int32(answer)
     }
 
-    /// Turns Nagle's algorithm off: it would delay a response to wait for more bytes, but a response is written in one
-    /// call. Failure is harmless and ignored.
+    /// Turns Nagle's algorithm off. The algorithm would delay a response to wait for more bytes, but a response is
+    /// written in one call. A failure is harmless and is ignored.
     static func setNoDelay(_ descriptor: Int32, _ endpoint: Endpoint, _ syscalls: Syscalls) {
         guard endpoint.family != AF_UNIX else { return }
         _ = syscalls.setOption(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, 1)

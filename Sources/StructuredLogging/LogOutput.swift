@@ -68,8 +68,8 @@ package final class LogOutput: Sendable {
         return entry.revents & Int16(POLLOUT) != 0 && entry.revents & Int16(POLLERR | POLLHUP | POLLNVAL) == 0
     }
 
-    /// A terminal or socket may accept only a part of the line per call. If a call fails, the rest of the line is
-    /// dropped, because the failure cannot be reported anywhere.
+    /// Writes the line in as many calls as necessary: a terminal or socket may accept only a part of it per call. If a
+    /// call fails, the rest of the line is dropped, because the failure cannot be reported anywhere.
     private func writeAll(_ line: [UInt8]) {
         line.withUnsafeBytes { buffer in
             var rest = buffer[...]

@@ -43,7 +43,7 @@ class Store:
     async def append(self, event, driver):
         """Returns None if another event is already stored under the event's id."""
         async with self.pool.acquire() as connection, connection.transaction():
-            # The lock makes the driver's events take turns.
+            # FOR UPDATE locks the driver's row, so that the driver's events take turns.
             state = await connection.fetchval("SELECT state FROM driver WHERE driver_id = $1 FOR UPDATE", driver)
             if state is None:
                 state = await connection.fetchval(

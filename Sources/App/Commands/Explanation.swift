@@ -43,8 +43,8 @@ extension RecordedEvent {
     /// The reason why the event did not change the state. Nil if the event changed the state. Also nil for an event
     /// that never changes the state, such as a diagnostic event.
     ///
-    /// For an event below the driver's floor, the value is never nil. The floor is the time before which retention has
-    /// deleted events. If the verdict on the event has no reason, the value says that the fold starts after the event.
+    /// The value is never nil for an event below the driver's floor, the position before which retention has deleted
+    /// events. If the verdict on such an event has no reason, the value says that the fold starts after the event.
     var why: String? {
         if isBelowFloor, verdict.reason == nil {
             return "earlier events were deleted (EVENT_RETENTION_DAYS), and the fold starts after it"

@@ -1,4 +1,4 @@
-// `dwell migrate`.
+// `dwell migrate`: migrates the database to this version's schema, or moves it from SQLite to PostgreSQL.
 
 import ArgumentParser
 import Engine

@@ -1,4 +1,4 @@
-// `dwell refold`.
+// `dwell refold`: refolds stored journeys under the rules of this version, or with other settings.
 
 import ArgumentParser
 import Engine

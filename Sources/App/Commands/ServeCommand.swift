@@ -1,4 +1,4 @@
-// `dwell serve`.
+// `dwell serve`: runs the server.
 
 import ArgumentParser
 import HTTPServer

@@ -22,8 +22,8 @@ extension Variables {
         "The server also listens on this Unix socket."
     ) { isPath($0) && $0.utf8.count <= 107 }
 
-    /// Each event loop occupies one thread of Dispatch, which has at most 255 threads for the whole process. The
-    /// database, the metrics and all other work need the remaining threads.
+    /// The maximum number of event loops. Each event loop occupies one thread of Dispatch, which has at most 255
+    /// threads for the whole process. The database, the metrics and all other work need the remaining threads.
     static let eventLoopsMax = 128
 
     static let eventLoops = Variable<Int?>.integer(

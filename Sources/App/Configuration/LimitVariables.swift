@@ -60,8 +60,8 @@ extension Variables {
         "Maximum number of invalid tokens for /ops and /metrics per client address (IPv6: per /64) in "
             + "RATE_LIMIT_WINDOW_SECONDS; 0 means no limit.")
 
-    /// A client may have to wait for a whole window. The window is at most 3600 seconds, because `Retry-After` is at
-    /// most 3600 (contract, section 5).
+    /// The window is at most 3600 seconds, because `Retry-After` is at most 3600 (contract, section 5) and a client may
+    /// have to wait for a whole window.
     static let rateLimitWindowSeconds = Variable<Int>.integer(
         "RATE_LIMIT_WINDOW_SECONDS", .limits, default: 60, in: 1...3600,
         "Length of the sliding window of all rate limits.")

@@ -25,8 +25,8 @@ struct RefusalLineLimiter: Sendable {
     /// The lines that were omitted in one second.
     struct Omitted: Hashable, Sendable {
         var count: Int
-        /// The client with the most omitted lines. A client without a written line does not count. Nil if no other
-        /// client has omitted lines.
+        /// The client with the most omitted lines among the clients about which a line was written in that second. Nil
+        /// if none of these clients has omitted lines.
         var busiestClient: String?
         var busiestCount: Int
     }

@@ -24,10 +24,10 @@ enum LoopSampling {
     }
 }
 
-/// Measures how long an event loop takes to start a queued call. A sample queues one call. It returns how long the
-/// previous queued call waited.
+/// Measures how long an event loop takes to start a queued call. Each sample queues one call, and returns how long the
+/// call of the previous sample waited.
 ///
-/// If the previous call has not started, the sample queues no new call. It returns how long the previous call has
+/// If the previous call has not started yet, the sample queues no new call, and returns how long the previous call has
 /// waited so far.
 private final class LoopDelay: Sendable {
     private struct State {

@@ -88,7 +88,8 @@ struct InstanceSampling: Sendable {
         differing = factory.gauge(.instancesDiffering)
     }
 
-    /// If the database cannot be read, or if no row belongs to a live server, the metrics do not change.
+    /// Sets the metrics. If the database cannot be read, or if no row belongs to a live server, the metrics do not
+    /// change.
     func sample() async {
         let states = await instance.states().filter(\.isAlive)
         if states.isEmpty { return }

@@ -27,7 +27,7 @@ final class SignalSource: Sendable {
     private let wake: AsyncStream<Void>.Continuation
 
     /// Catches the signals and keeps them until `start` is called. Must be the first call in `main`, because earlier
-    /// signals have their default action. On Linux, CSignals catches the signals of `dwell serve` even before `main`.
+    /// signals have their default action. On glibc, CSignals catches the signals of `dwell serve` even before `main`.
     static func hold() { dwell_hold_signals() }
 
     /// Restores the default actions of the signals. Used by commands that are not a server.

@@ -147,7 +147,7 @@ struct SettingsHistoryService: Sendable {
     }
 }
 
-/// Runs pieces of work one after the other, in the order in which they were added.
+/// Runs closures one after the other, in the order in which they were added.
 ///
 /// The settings history needs this order, because two changes may wait for the database at the same time. If the later
 /// change were recorded first, the newest entry would differ from the settings in force.

@@ -25,7 +25,7 @@ struct Wiring {
     private let loops: EventLoopGroup
     private let stores: Stores
     private let admission: any Admission
-    /// Nil without Redis. With Redis, `admission` is the same object, but RedisService needs the concrete type.
+    /// The same object as `admission`, with the concrete type that RedisService needs. Nil without Redis.
     private let shared: RedisRateLimiter?
     private let settings: CurrentSettings
     private let settingsStatus: SettingsStatus

@@ -1,5 +1,5 @@
-// Catches the signals that stop a server or reload its settings. The catching begins before main(), because a signal
-// would otherwise end a process that is not ready yet.
+// Catches the signals that stop a server or reload its settings. On glibc, the catching begins before main(), because a
+// signal would otherwise end a process that is not ready yet.
 #ifndef DWELL_CSIGNALS_H
 #define DWELL_CSIGNALS_H
 

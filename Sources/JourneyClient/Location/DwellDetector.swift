@@ -82,8 +82,8 @@ public struct DwellDetector: Hashable, Sendable {
         if stay == nil { arrivedAt = moment }
     }
 
-    /// If the stay's last fix or the arrival is more than `parkingSeconds` later than `now`, the clock was set back.
-    /// The detection then starts over.
+    /// Starts the detection over if the clock was set back. This is the case if the stay's last fix or the arrival is
+    /// more than `parkingSeconds` later than `now`.
     ///
     /// The phone then counts as arrived at `now`, so that a fix is requested soon. Otherwise the request would wait
     /// until the clock reaches the old time again.

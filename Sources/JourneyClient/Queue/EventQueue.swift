@@ -202,7 +202,7 @@ public struct EventQueue<Journal: EventJournal> {
     /// delays.
     ///
     /// An event is moved to the end of the queue after five responses with status 500 or of the last kind above
-    /// (`serverErrorsMax`).
+    /// (`serverErrorsMax`), and after each four further ones.
     ///
     /// Each result in a batch is handled like the response to a single event. If the server rejects a batch as a whole,
     /// each of its events is sent again in a request of its own.

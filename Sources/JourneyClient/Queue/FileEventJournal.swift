@@ -80,8 +80,8 @@ public struct FileEventJournal: EventJournal, Sendable {
 extension FileEventJournal {
     private var url: URL { URL(fileURLWithPath: path) }
 
-    /// If the system refuses access to the file, this method must throw. A check with `fileExists` would return false
-    /// in this case, and the next write would overwrite the file.
+    /// Returns the bytes of the file; none if the file is missing. Throws if the system refuses access to the file. A
+    /// check with `fileExists` would return false in this case, and the next write would overwrite the file.
     private func read() throws(JournalError) -> [UInt8] {
         do {
             return Array(try Data(contentsOf: url))

@@ -3,8 +3,8 @@
 import JourneyModel
 
 extension SessionEngine {
-    /// No transition leads from one charger to another. If the driver chooses another charger in NEAR_CHARGER, the
-    /// engine therefore first reports the exit from the present charger's zone.
+    /// Handles the driver's choice of a charger. No transition leads from one charger to another. If the driver chooses
+    /// another charger in NEAR_CHARGER, the engine therefore first reports the exit from the present charger's zone.
     ///
     /// In the states from ANCHORED to AT_MERCHANT, the choice is reported but does not change the target. The fold has
     /// the same rule. The engine keeps the choice in `nextCharger`.
@@ -73,8 +73,8 @@ extension SessionEngine {
         if let reason = verdict.reason { put(.refused(name, reason)) }
     }
 
-    /// A new size of a zone can put the phone on the other side of the zone's edge. The operating system then reports
-    /// no crossing, so this method requests a fix.
+    /// Replaces the settings. A new size of a zone can put the phone on the other side of the zone's edge. The
+    /// operating system then reports no crossing, so this method requests a fix.
     mutating func use(_ newSettings: Settings) {
         let changesZone =
             settings.chargerIntentRadiusMeters != newSettings.chargerIntentRadiusMeters

@@ -30,8 +30,8 @@ extension SessionEngine {
     /// Returns the fix if it is accurate enough and not too old, and nil otherwise. A fix from the future counts as
     /// taken at `now`.
     ///
-    /// After the phone's clock was set back, the last fix or the last event may be later than `now`. The check of the
-    /// new fix's age then ignores this time. If the last fix is later than `now`, the dwell starts over.
+    /// After the phone's clock was set back, the last fix or the last event may be later than `now`. The new fix may
+    /// then be older than that fix or event. If the last fix is later than `now`, the dwell starts over.
     private mutating func accepted(_ fix: LocationFix, at now: Moment) -> LocationFix? {
         guard fix.isUsable(by: settings) else { return nil }
         var fix = fix

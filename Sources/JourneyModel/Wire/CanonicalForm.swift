@@ -1,5 +1,5 @@
 // Computes the form that shows whether two submissions with one idempotency key are the same event (contract, section
-// 3, "A repeat is a repeat").
+// 3, "What counts as a repeat").
 
 extension EventSubmission {
     /// Returns canonical JSON that depends on the event's meaning and not on its notation. The form does not depend on:

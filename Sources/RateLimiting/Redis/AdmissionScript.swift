@@ -28,8 +28,8 @@ enum AdmissionScript {
     /// In all other cases, ZCARD counts the charges. If the window has room, the ZADD of the charge also reports
     /// whether the key was already in the set.
     ///
-    /// The charge should be the script's first write. A Redis without free memory rejects a script only at its first
-    /// write, so a rejected script makes no charge.
+    /// The charge should be the script's first write. A Redis without free memory rejects only the first write of a
+    /// script. If this write is the charge, the script ends without a charge.
     ///
     /// The only write that may come before the charge is the deletion of charges in the future.
     static let source = """

@@ -63,8 +63,8 @@ struct RedisCalls: Sendable {
         {
             node.recordError(text, serving)
         } else if answers.contains(nil) {
-            // The script never returns such a reply, so the replies may belong to other calls. Therefore the connection
-            // is closed.
+            // A reply has a form that the script never returns, so the replies may belong to other calls. Ending the
+            // pipeline closes the connection.
             serving.pipeline.end()
             node.health.recordFailure(.unexpectedReply)
             return []

@@ -89,7 +89,8 @@ final class RedisCluster: Sendable {
         state.withLock { state in state.members.filter(\.hasSlots).map(\.node) }
     }
 
-    /// Creates the node if it is unknown. Returns nil if `membersMax` nodes are already known.
+    /// Returns the index of the node at `address`. Creates the node if it is unknown, or returns nil if `membersMax`
+    /// nodes are already known.
     private func index(of address: SocketAddress, _ state: inout State) -> Int? {
         let now = ContinuousClock.now
         if let index = state.members.firstIndex(where: { $0.address == address }) {
@@ -172,7 +173,8 @@ final class RedisCluster: Sendable {
         }
     }
 
-    /// Nodes that stay keep their connections.
+    /// Replaces the known nodes by the primaries of `map` and the nodes without slots that had a recent redirect. Nodes
+    /// that stay keep their connections.
     private func adopt(_ map: RedisSlotMap) {
         let now = ContinuousClock.now
         let hasChanged = state.withLock { state in

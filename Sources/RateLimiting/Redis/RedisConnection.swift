@@ -69,7 +69,8 @@ struct RedisConnection: Sendable {
         return commands
     }
 
-    /// Returns the script's digest.
+    /// Authenticates, selects the database, checks the kind of the server, and loads the script. Returns the script's
+    /// digest.
     private static func greet(
         _ stream: RedisStream, _ kind: RedisTarget.Kind, _ endpoint: RedisEndpoint, until deadline: Deadline
     ) async throws(RedisFailure) -> String {
@@ -188,7 +189,8 @@ struct RedisConnection: Sendable {
         return nil
     }
 
-    /// Replies come in the order of the calls, so only the deadline of the first waiting call is checked.
+    /// Reads replies and passes them to the pipeline. Replies come in the order of the calls, so only the deadline of
+    /// the first waiting call is checked.
     ///
     /// If no call waits, a read lasts at most `timeoutMilliseconds`. If a call is added during the read, the call's
     /// deadline is after the end of the read. The next read still checks this deadline in time.

@@ -121,7 +121,7 @@ package struct RedisEndpoint: Hashable, Sendable, CustomStringConvertible, Custo
         return addresses
     }
 
-    /// As in redis-cli, a single word before the "@" is the password.
+    /// Parses the user and the password. As in redis-cli, a single word before the "@" is the password.
     private static func credentials(
         _ text: Substring?
     ) throws(RedisEndpointError) -> (username: String?, password: String?) {

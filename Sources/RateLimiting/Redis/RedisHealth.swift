@@ -33,8 +33,8 @@ final class RedisHealth: Sendable {
 
     var permitsRequests: Bool { breaker.withLock(\.permitsRequests) }
 
-    /// Records that a request got a valid reply. Does nothing unless the breaker is closed, because a late reply must
-    /// not close it. Only a probe may close the breaker.
+    /// Records that a request got a valid reply. Does nothing unless the breaker is closed: only a probe may close the
+    /// breaker, and a late reply must not.
     func recordSuccess() {
         breaker.withLock { if $0.permitsRequests { $0.recordSuccess() } }
     }

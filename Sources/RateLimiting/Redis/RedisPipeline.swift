@@ -175,8 +175,8 @@ final class RedisPipeline: Sendable {
         return delivery
     }
 
-    /// Returns whether any call was waiting. Every waiting call returns the replies received so far. A second call of
-    /// `end()` has no effect.
+    /// Ends the pipeline. Every waiting call returns the replies received so far. Returns whether any call was waiting.
+    /// A second call of `end()` has no effect.
     @discardableResult
     func end() -> Bool {
         let (calls, writer) = state.withLock { state in

@@ -44,7 +44,7 @@ enum RedisRedirect: Hashable, Sendable {
         RedisEndpoint.decimal(text).flatMap { (0..<RedisSlots.count).contains($0) ? $0 : nil }
     }
 
-    /// An IPv6 address is written without brackets, so the port is after the last colon.
+    /// Parses `host:port`. An IPv6 address is written without brackets, so the port is after the last colon.
     private static func address(_ text: Substring, _ askedHost: String) -> SocketAddress? {
         guard let colon = text.lastIndex(of: ":"), let port = RedisEndpoint.decimal(text[text.index(after: colon)...]),
             (1...65535).contains(port)

@@ -38,8 +38,9 @@ final class RedisSentinels: Sendable {
         throw last
     }
 
-    /// Must be called when the primary that this sentinel named could not be used. `primary(on:)` then asks another
-    /// sentinel first. If a sentinel is cut off from the others, it keeps naming the old primary after a promotion.
+    /// Makes `primary(on:)` ask another sentinel first. Must be called when the primary that this sentinel named could
+    /// not be used. For example, a sentinel that is cut off from the others keeps naming the old primary after a
+    /// promotion.
     func askAnother(than sentinel: Int) {
         // Several links may report the same sentinel. Only the first report changes `first`.
         _ = first.compareExchange(
@@ -59,8 +60,8 @@ final class RedisSentinels: Sendable {
         return try Self.address(replies.last ?? .null)
     }
 
-    /// The reply has the host and the port as strings. It is null if the sentinel knows no primary with the requested
-    /// name.
+    /// Parses a reply, which has the host and the port as strings. The reply is null if the sentinel knows no primary
+    /// with the requested name.
     static func address(_ reply: RedisReply) throws(RedisFailure) -> SocketAddress {
         if reply == .null { throw .unknownPrimary }
         guard case .array(let elements) = reply, elements.count == 2, case .string(let host) = elements[0],

@@ -6,8 +6,8 @@ internal import Sockets
 enum RedisSlots {
     static let count = 16_384
 
-    /// If the key has a hash tag, only the hash tag is hashed: the text between the first "{" and the next "}". If the
-    /// hash tag is missing or empty, the whole key is hashed.
+    /// Returns the slot of the key. Only the hash tag of the key is hashed: the text between the first "{" and the next
+    /// "}". If the hash tag is missing or empty, the whole key is hashed.
     static func slot(ofKey key: String) -> Int {
         let bytes = key.utf8
         if let open = bytes.firstIndex(of: UInt8(ascii: "{")) {

@@ -70,7 +70,7 @@ struct RedisStream: Sendable {
         }
     }
 
-    /// Does not send the alert that ends a TLS session, because Redis does not need it.
+    /// Closes the connection, without the alert that ends a TLS session, because Redis does not need this alert.
     func close() {
         connection.close()
     }

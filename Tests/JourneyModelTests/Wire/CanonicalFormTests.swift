@@ -1,5 +1,5 @@
 // Tests of the canonical form of an event. If an event's idempotency key is already stored, the form decides whether
-// the event is a repeat (contract, section 3, "A repeat is a repeat").
+// the event is a repeat (contract, section 3, "What counts as a repeat").
 
 import JourneyModel
 import Testing
