@@ -261,9 +261,8 @@ package struct Ingest: Sendable {
     /// costs nothing. If it is not on disk, the store stores the repeat as a new event, and the repeat is charged by
     /// the next rule.
     ///
-    /// If an earlier request with the same idempotency key was charged, the rate limiter admits the event without a
-    /// charge. The store may not know the key, and then stores the event as new. In that case, this method charges the
-    /// event.
+    /// The rate limiter does not charge an event if it has already charged a request with the same idempotency key. If
+    /// the store does not know this key, it stores the event as new, and this method charges the event.
     ///
     /// Without this charge, a driver could store an event for free by sending two requests with one key, of which the
     /// store refuses the first. While the first request is charged, the rate limiter admits the second one without a

@@ -29,9 +29,9 @@ package struct RefoldRequest: Hashable, Sendable {
     /// The row number of a correction of settings (`SettingsCorrection`). If set, only drivers whose events the
     /// correction changes are refolded. The refold of a driver begins with the first of these events.
     package var correction: Int64?
-    /// If true, only urgent refolds are done. On SQLite, these are the incomplete refolds, because reads and late events
-    /// of their drivers wait. On PostgreSQL, they are the refolds of drivers with a deadline before `now`, because the
-    /// expiry is stored only after the refold.
+    /// If true, only urgent refolds are done. On SQLite, incomplete refolds are urgent, because reads and late events
+    /// of their drivers wait for them. On PostgreSQL, the refolds of drivers with a deadline before `now` are urgent,
+    /// because the session stays open until the driver is refolded.
     package var urgentOnly: Bool
     /// The time for comparing the states before and after the refold. A session whose deadline has passed at this time
     /// counts as ended. If `now` is nil, a session counts as ended only if its expiry is stored.

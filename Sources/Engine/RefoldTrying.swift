@@ -17,8 +17,8 @@ package protocol RefoldTrying: Sendable {
 
 /// The change to try.
 package enum TriedChange: Sendable {
-    /// The rules of this release, for drivers that another release folded. If `since` is not nil, only drivers that
-    /// have an event received at or after that time are refolded.
+    /// Refolds the drivers that another release folded, by the rules of this release. If `since` is not nil, refolds
+    /// only those with an event received at or after that time.
     case rules(since: Moment?)
     case correction(CorrectionOrder)
     /// Other settings for the events that happened since a time.

@@ -20,7 +20,8 @@ struct WaitingEvents {
     /// The idempotency keys of the events that are already on disk. An event with one of these keys does not count
     /// against the rate limit.
     private var storedKeys: Set<TextHash> = []
-    /// Each array holds its line in reverse: the last element is the front of the line and is removed in constant time.
+    /// Each array holds its queue in reverse: the last element is the front of the queue and is removed in constant
+    /// time.
     private var lines: [RateLimitClass: [Place]] = [:]
     /// The places that the most recent `take` removed.
     private var taken: [Place] = []

@@ -102,8 +102,8 @@ struct DriverRowWritingTests {
         await store.close()
     }
 
-    /// The test changes the row without the writer's knowledge. The next event overwrites this change only if the writer
-    /// still has the row in its cache.
+    /// The test changes the row without the writer's knowledge. The next event overwrites this change only if the
+    /// writer still has the row in its cache.
     @Test func `signing in keeps the drivers in the writer's cache`() async throws {
         let fixture = try await AccountFixture()
         _ = await fixture.store.append(requests(0..<1))

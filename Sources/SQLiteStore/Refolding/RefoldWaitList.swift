@@ -2,7 +2,7 @@
 //
 // - drivers whose events were folded by older fold rules
 // - drivers whose refold is not complete
-// - drivers with events that a correction of settings changes
+// - drivers with events whose settings an operator corrects
 //
 // Uses a read connection. The search may read all events of many drivers, and the writer must not wait for that.
 

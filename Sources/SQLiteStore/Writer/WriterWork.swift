@@ -34,8 +34,8 @@ enum WriterWork: QueuedWork {
         }
     }
 
-    /// Whether an earlier transaction has stored a part of the work. An appended event is stored in part if its refold
-    /// is not complete. A deletion is stored in part after its first transaction.
+    /// Whether an earlier transaction has committed a part of the work: an appended event whose refold is not complete,
+    /// or the first rows of a deletion.
     var hasStored: Bool {
         switch self {
         case .append(let append, _): append.isStored

@@ -111,12 +111,12 @@ enum RenewalRows {
         return .renewed(user, sid: session.sid)
     }
 
-    /// Deletes the session's expired tokens. If more than `refreshTokensPerSessionMax` tokens remain, deletes up to four
-    /// of the others.
+    /// Deletes the session's expired tokens. If more than `refreshTokensPerSessionMax` tokens remain, deletes up to
+    /// four of the others.
     ///
     /// The tokens to keep are first the unspent ones, then the spent ones that were issued last. An unspent token is
-    /// therefore kept even if the clock was set back. The order is not by `expires_at_ms`: if the lifetime of tokens was
-    /// shortened, a new token expires before older ones.
+    /// therefore kept even if the clock was set back. The order is not by `expires_at_ms`: if the lifetime of tokens
+    /// was shortened, a new token expires before older ones.
     private static func forgetOld(of session: Int64, at now: Moment, _ db: any SQLTransaction) throws {
         try db.execute(
             sql: "DELETE FROM refresh_token WHERE session = ? AND expires_at_ms <= ?",

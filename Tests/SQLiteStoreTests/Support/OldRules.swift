@@ -8,8 +8,8 @@ import JourneyModel
 
 enum OldRules {
     /// Changes the rows of all drivers whose refold is not in progress. Afterwards, an older release seems to have
-    /// rejected all events of half the drivers. For the other drivers, it seems to have computed a deadline five minutes
-    /// too early.
+    /// rejected all events of half the drivers. For the other drivers, it seems to have computed a deadline five
+    /// minutes too early.
     ///
     /// - Parameter rejectsOdd: whether the events of the drivers with odd row numbers are rejected.
     static func fold(rejectsOdd: Bool, in store: SQLiteEventStore) async throws {
