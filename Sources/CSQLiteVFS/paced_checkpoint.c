@@ -47,7 +47,7 @@ static int stepped_write(sqlite3_file *file, const void *bytes, int count, sqlit
     return SQLITE_OK;
 }
 
-// SQLite requests this sync at the end of a checkpoint, so the next write begins another checkpoint.
+// Handles the sync that SQLite requests at the end of a checkpoint. The next write therefore begins another checkpoint.
 static int stepped_sync(sqlite3_file *file, int flags) {
     struct stepped *stepped = stepped_of(file);
     stepped->written = 0;

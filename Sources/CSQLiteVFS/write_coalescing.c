@@ -55,7 +55,7 @@ struct write_ahead_log {
     // The error of a write that failed in a barrier. A barrier cannot return an error, so all later calls on the WAL
     // return it.
     int failure;
-    // The length of the file when this connection last determined it. If extending the file failed, the file is
+    // The length of the file when this connection last determined or extended it. If the extension failed, the file is
     // shorter.
     sqlite3_int64 end;
     sqlite3_int64 offset;

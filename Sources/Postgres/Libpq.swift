@@ -17,7 +17,7 @@ final class LibpqConnection: @unchecked Sendable {
 
     private init(_ connection: OpaquePointer) {
         self.connection = connection
-        // Without this, libpq prints notices to stderr.
+        // Without a notice receiver, libpq prints notices to stderr.
         PQsetNoticeReceiver(connection, receiveNotice, Unmanaged.passUnretained(self).toOpaque())
     }
 

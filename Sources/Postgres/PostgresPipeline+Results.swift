@@ -12,8 +12,8 @@ extension PostgresPipeline {
     }
 
     /// Takes the results that had arrived when the connection was lost, and then fails all calls. The last result may
-    /// contain the server's reason for closing the connection. Always returns false, which is also the result of
-    /// `advance`: nothing is left to read.
+    /// contain the server's reason for closing the connection. Always returns false, for `advance` to return: nothing
+    /// is left to read.
     mutating func takeLastResults() -> Bool {
         takeResults()
         if loss == nil { loseByFailure() }

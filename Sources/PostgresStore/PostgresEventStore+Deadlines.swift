@@ -4,9 +4,9 @@
 // Several instances may write the same expiry (the event of a passed deadline). Only the first write succeeds. The
 // other instances find that the driver's version has changed, or that the deadline is gone.
 //
-// The reads leave out drivers that another release has folded. If it was an older release, `RefoldService` first does
-// an urgent refold of the driver (`RefoldRequest.urgentOnly`). If it was a newer one, that release stores the expiry
-// itself.
+// The reads leave out drivers that another release has folded. After an older release, `RefoldService` first does an
+// urgent refold of the driver (`RefoldRequest.urgentOnly`), and a later read finds the deadline. After a newer release,
+// the servers of that release store the expiry.
 //
 // One call of `storeExpiries` waits for the expiries of up to 64 drivers. An expiry that waits for a long refold would
 // delay the whole call. `WorkQueue` therefore refuses such an expiry (`Refusal.slow`), and a later call stores it.

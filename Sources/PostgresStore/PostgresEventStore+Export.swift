@@ -69,11 +69,11 @@ extension PostgresEventStore: EventExport {
         "session_id", "opened_at_ms", "registered_at_ms", "charger_id", "merchant_id",
     ].map(ExportColumn.init)
 
-    /// The first columns are `sessionMembers`. The next four columns are the journey after the session's last event
-    /// whose `after_session_id` is this session.
+    /// The first columns are `sessionMembers`. The next four columns are the journey after one event of the session:
+    /// the last event whose `after_session_id` is this session.
     ///
-    /// The last column tells whether the event that closed the session was a reset. It is NULL if no event closed the
-    /// session at the time of this last event or later.
+    /// The last column tells whether a reset closed the session. It is NULL if no event with the corrected time of that
+    /// last event, or a later time, closed the session.
     private static let sessionSQL = """
         SELECT session.session_id, session.opened_at_ms, session.registered_at_ms, session.registered_charger,
             session.registered_merchant, last.after_state, last.after_grace_deadline_ms, last.after_hard_deadline_ms,

@@ -8,7 +8,7 @@ import Postgres
 extension PostgresEventStore: EventFeed {
     package var hasConsecutiveIDs: Bool { false }
 
-    /// The count of waiting events stops at this number.
+    /// The count of the events that a consumer has not read stops at this number.
     static let waitingCountMax: Int64 = 100_000
 
     package func storedEvents(after id: Int64, limit: Int) async throws(StoreFailure) -> [FeedEvent] {

@@ -1,17 +1,18 @@
 // `JourneyReader` on PostgreSQL. The id of an event is its number among the events of its driver (`event.seq`). This
 // number never changes.
 //
-// The numbers of a driver's events ascend in the order of the commits. A batch commits events only if the driver's
-// version is unchanged since the read. So the batch has read the highest number before it gives out new ones.
+// The numbers of a driver's events ascend in the order of the commits. A batch reads the driver's version and highest
+// number, and then gives the next numbers to its events. It commits these events only if the version is still the same,
+// so no other batch has given out the same numbers.
 
 package import Engine
 package import JourneyModel
 import Postgres
 import Synchronization
 
-/// The result of the last read for the open streams.
+/// The versions of drivers that the last call of `committedChanges` read for the open streams.
 struct PolledVersions: Sendable {
-    /// The number of this read. The caller passes it to the next call of `committedChanges` as `mark`.
+    /// The number of this call. The caller passes it to the next call of `committedChanges` as `mark`.
     var mark: Int64 = 0
     var versions: [DriverID: Int64] = [:]
 }
@@ -61,16 +62,16 @@ extension PostgresEventStore: JourneyReader {
             // No changes are stored. Either the journey has not changed yet, or a refold by new rules or settings has
             // deleted the changes. After such a refold, the reader may have an old state, so it gets the current state.
             //
-            // The reader gets the current state even if it is IDLE. One correction may have changed the journey, and a
-            // second correction may have restored IDLE. A reader that asked between the two corrections got the changed
-            // state with the id 0.
+            // The reader gets the current state even if this state is IDLE, because the reader may know another one.
+            // Example: one correction changes the journey, a reader gets the changed state with the id 0, and a second
+            // correction restores IDLE.
             return nil
         }
         guard !stored.recent.isFull || oldest.seq <= id else { return nil }
         return stored.recent.changes.filter { $0.seq > id }
     }
 
-    /// Returns the events, each under its number. Events that are no longer stored are left out.
+    /// Returns the events with the numbers `seqs`, each under its number. Leaves out events that are no longer stored.
     private func causes(
         _ seqs: [Int64], of driver: Int64?
     ) async throws(StoreFailure) -> [Int64: JourneyChange.Cause] {

@@ -26,8 +26,8 @@ package final class PostgresEventStore: EventStore {
     package static let tailMax: Int64 = 4_096
     /// The number of connections for the tables of SharedTables.
     package static let tableConnections = 4
-    /// The pause, in milliseconds, before work is tried again. There is a pause if the server could not be reached, or
-    /// if a batch with a locked driver had a conflict. Other conflicts cause no pause.
+    /// The pause, in milliseconds, before work is tried again. There is a pause if PostgreSQL could not be reached, or
+    /// if a batch that locks its driver had a conflict. After other conflicts, there is no pause.
     private static let retryMilliseconds = 20
     /// The reason with which the check of a deadline fails if it would have to wait for a slow batch.
     private static let slowReason = "an earlier write of the driver may take long"
@@ -60,7 +60,7 @@ package final class PostgresEventStore: EventStore {
     ///   - tableConnections: the number of connections for the tables of SharedTables. Each connection has a thread.
     ///   - digests: computes the keyed hashes that identify deleted drivers. If nil, no driver is ever deleted.
     ///   - charging: applies the rate limits to the refolds that late events cause. If nil, these refolds are not
-    ///     counted.
+    ///     charged.
     ///   - tailBegin: the number of a driver's events in the first read for a late event.
     ///   - tailMax: the maximum number of a driver's events in memory during a fold.
     package init(
@@ -91,7 +91,7 @@ package final class PostgresEventStore: EventStore {
     }
 
     /// Keeps the connections open and writes batches, until `close` is called or the task is cancelled. Requests that
-    /// arrive before this call wait. A cancellation of the task makes all unanswered requests fail.
+    /// arrive before this call wait for it. If the task is cancelled, all unanswered requests fail.
     package func run() async {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await self.writing.run() }

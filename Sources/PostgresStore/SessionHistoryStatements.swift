@@ -32,9 +32,9 @@ enum SessionHistoryStatements {
         WHERE driver.driver_id = $3::text AND session.session_id = $4::text AND \(isThere)
         """)
 
-    /// Items of a FROM clause that follow `driver`. They yield the sessions opened at `time`, and the last `count`
-    /// sessions opened before `time`. They may yield more, because sessions opened in the same millisecond are never
-    /// separated.
+    /// Returns items of a FROM clause, to be written after `driver`. They yield the sessions opened at `time`, and the
+    /// last `count` sessions opened before `time`. They may yield more, because sessions opened in the same millisecond
+    /// are never separated.
     ///
     /// A driver may have tens of thousands of sessions, so there are two steps. The first step finds the earliest
     /// opening time of the result in an index. The second step reads the sessions opened at that time or later.
@@ -73,10 +73,10 @@ enum SessionHistoryStatements {
         ORDER BY session.opened_at_ms DESC, session.number DESC LIMIT $7::int8
         """)
 
-    /// The journey after each session's last event whose `after_session_id` is this session.
+    /// For each session, the journey after one of its events: the last event whose `after_session_id` is this session.
     ///
-    /// The last column tells whether the event that closed the session was a reset. It is NULL if no event closed the
-    /// session at the time of that last event or later.
+    /// The last column tells whether a reset closed the session. It is NULL if no event with the corrected time of that
+    /// last event, or a later time, closed the session.
     ///
     /// Parameters: `LaneParameters`, the `driver_id` of drivers, ids of their sessions.
     static let journeys = PostgresStatement(

@@ -39,7 +39,7 @@ extension PostgresConnection {
 /// lanes. On Citus, the list contains the lanes of one shard, so only that shard runs the statement. On a single
 /// PostgreSQL server, the flag is true.
 ///
-/// The OR in `condition` also makes PostgreSQL choose a better index than it would for a plain `lane = ANY($1)`.
+/// The OR in `condition` has a second purpose: a plain `lane = ANY($1)` would make PostgreSQL choose a worse index.
 enum LaneParameters {
     static let any: [PostgresValue] = [.int2s([]), .bool(true)]
 
@@ -49,8 +49,9 @@ enum LaneParameters {
 /// The condition of a subquery that finds the n-th row of a driver. The rows are in the order of an index whose first
 /// column is the driver.
 ///
-/// The condition is a row-wise comparison, and not an equality. The ORDER BY of the subquery must begin with the driver
-/// too. PostgreSQL then expects so many rows that it does not sort them, but reads only the first n rows of the index.
+/// The condition is a row-wise comparison, not an equality. PostgreSQL therefore expects many rows, and reads only the
+/// first n rows of the index instead of sorting all rows. For this, the ORDER BY of the subquery must also begin with
+/// the driver.
 ///
 /// With an equality, PostgreSQL would expect the average number of rows per driver. If n is higher than this average,
 /// PostgreSQL would read and sort all rows of the driver, perhaps hundreds of thousands.
@@ -61,7 +62,7 @@ enum RowsInOrder {
     }
 }
 
-/// LATERAL subqueries for a FROM clause. Each subquery finds one row by its key, for each row of the preceding items.
+/// LATERAL subqueries for a FROM clause. For each row of the preceding items, a subquery finds one row by its key.
 ///
 /// OFFSET 0 makes PostgreSQL use the index of the key. Without it, PostgreSQL may compare each row with the whole
 /// table, especially if the table has no statistics. In such a case, an INSERT of 128 events took 16 ms.
@@ -89,7 +90,8 @@ enum RowByKey {
     }
 }
 
-/// A column for the rows that one statement writes. `values` returns one value for each row.
+/// A column for the rows that one statement writes. `values` returns the column's parameter: an array with one value
+/// for each row.
 struct ArrayColumn<Row>: Sendable {
     let name: String
     let type: String

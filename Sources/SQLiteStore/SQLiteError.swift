@@ -1,5 +1,5 @@
-// SQLite's error codes, and whether one request may have caused an error. SQLite's own messages contain names of tables
-// and columns, but never a value.
+// An error of the SQLite store: SQLite's result code and message. Also tells whether one request may have caused the
+// error. SQLite's own messages contain names of tables and columns, but never a value.
 
 import GRDB
 import GRDBSQLite

@@ -12,9 +12,9 @@ extension SQLiteEventStore: TruncatableWAL {
         await writer.truncateLog(quietFor: quiet)
     }
 
-    /// Waits until removed data is gone from the WAL too (see `purgesWAL` of `change`). Returns false if a read
-    /// prevents this for longer than `timeout`. The next server that writes to the database or opens it then truncates
-    /// the WAL.
+    /// Waits until the WAL no longer contains removed data (see `purgesWAL` of `change`). Returns false if a read
+    /// prevents the truncation of the WAL for longer than `timeout`. In this case, the next server that writes to the
+    /// database or opens it truncates the WAL.
     package func finishRemoval(within timeout: Duration) async -> Bool {
         let deadline = ContinuousClock.now + timeout
         while await !writer.finishRemoval() {

@@ -83,8 +83,9 @@ package final class SQLiteEventStore: EventStore {
     /// Runs one transaction of ordinary SQL.
     ///
     /// - Parameters:
-    ///   - purgesWAL: whether the removed data must be gone from the WAL too. Normally the data is gone when the
-    ///     function returns. If a read prevents the truncation of the WAL, the data is gone soon after the read ends.
+    ///   - purgesWAL: whether the data that the transaction removes must be gone from the WAL too. Normally the data is
+    ///     gone when the function returns. If a read prevents the truncation of the WAL, the data is gone soon after
+    ///     the read ends.
     ///   - keepsDriverCache: whether the writer can keep its cache of drivers' rows, because the transaction does not
     ///     change these rows.
     func change<Outcome: Sendable>(
@@ -118,7 +119,7 @@ package final class SQLiteEventStore: EventStore {
     package var writesWaiting: Int { writer.requestsWaiting }
 
     /// Makes a test write, and returns when it is on disk. If the disk has too little free space, throws `.unavailable`
-    /// without a test write. A small write could succeed even then, because the WAL may still have room.
+    /// without a test write. The test write would prove nothing: the WAL may still have room for a small write.
     package func checkWritable() async throws(StoreFailure) {
         guard FreeSpace.bytes(besideFile: pool.path) ?? .max >= FreeSpace.bytesMin else {
             throw .unavailable("the disk is full")
@@ -140,8 +141,8 @@ package final class SQLiteEventStore: EventStore {
     /// every event that was acknowledged before the call. If idempotency keys are missing in memory, the writer first
     /// loads them.
     ///
-    /// Waits for the refold of a late event. Does not wait for a refold with any other cause: a repeat then gets the
-    /// stored outcome, as in `EventAppending`.
+    /// Waits for the refold of a late event, but not for a refold with any other cause. During a refold with another
+    /// cause, a repeat gets the stored outcome, as in `EventAppending`.
     package func lookUp(
         _ submission: EventSubmission, of driver: DriverID
     ) async throws(StoreFailure) -> EventOutcome? {
@@ -188,8 +189,8 @@ package final class SQLiteEventStore: EventStore {
 
     /// Runs `value` on a read connection. Throws `.cancelled` as soon as the calling task is cancelled.
     ///
-    /// GRDB's async `read` is not used: a cancelled call would still wait for a free connection. Its cancellation may
-    /// also interrupt another read on the connection.
+    /// Does not use GRDB's async `read`, for two reasons. A cancelled call of `read` still waits for a free connection.
+    /// The cancellation may also interrupt another read on the connection.
     func read<Value: Sendable>(
         _ value: @escaping @Sendable (Database) throws -> Value
     ) async throws(StoreFailure) -> Value {

@@ -10,8 +10,8 @@ struct CheckedJourney {
     private(set) var eventCount = 0
     private var journey: Journey
     private var previous: FoldedEvent?
-    /// The events of the second that is being checked, at most `searchedMax`. Events whose times have fractions of a
-    /// second are not added.
+    /// The events whose time is the same whole second, which is being checked; at most `searchedMax`. Events whose
+    /// times have fractions of a second are not added.
     private var second: [FoldedEvent] = []
     private var journeyBeforeSecond = Journey()
 
@@ -108,7 +108,7 @@ struct CheckedJourney {
 /// - Events that were transferred from SQLite keep their numbers. SQLite numbers the events of all drivers together, so
 ///   one driver's numbers have gaps.
 struct CheckedNumbers {
-    /// The lowest number whose predecessor is missing, or that occurs twice. Nil if there is none.
+    /// The lowest number that occurs twice, or whose predecessor is missing. Nil if there is none.
     var gap: Int64?
     /// The number of the first event whose position is lower than that of the event before it. Nil if there is none.
     var misplaced: Int64?

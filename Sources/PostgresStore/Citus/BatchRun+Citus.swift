@@ -1,8 +1,9 @@
 // Writes a batch on Citus. The batch first updates the drivers. It waits for the results, and then sends the other rows
 // of the updated drivers.
 //
-// On a single PostgreSQL server, the inserts join with the updated drivers, so nothing waits for the results. On Citus,
-// this join is not possible, because a session's row in `session_owner` may lie in another shard than the driver's row.
+// On a single PostgreSQL server, the inserts join with the updated drivers, so the batch need not wait for the results
+// of the update. On Citus, this join is not possible, because a session's row in `session_owner` may lie in another
+// shard than the driver's row.
 
 import Engine
 import JourneyModel

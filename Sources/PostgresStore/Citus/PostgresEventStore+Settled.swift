@@ -12,7 +12,8 @@
 // Their rows are then visible.
 //
 // After a crash, a transaction stays prepared until the maintenance daemon of Citus ends it. The daemon looks for such
-// transactions every 60 s (citus.recover_2pc_interval). Readers stop at the last settled position for that time.
+// transactions every 60 s (citus.recover_2pc_interval). Until the daemon ends the transaction, readers stop at the last
+// settled position.
 
 import Engine
 import Postgres
@@ -63,7 +64,8 @@ extension PostgresEventStore {
         return end
     }
 
-    /// Throws if a server did not answer, because that server may have further prepared transactions.
+    /// Returns the names of the prepared transactions of all servers. Throws if a server did not answer, because its
+    /// prepared transactions are then unknown.
     private func prepared(_ result: PostgresResult) throws(StoreFailure) -> Set<String> {
         try decoded { () throws(PostgresError) in
             var names: Set<String> = []

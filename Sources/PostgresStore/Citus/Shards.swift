@@ -1,5 +1,5 @@
-// Where the rows of the tables of events lie. On Citus, all rows of a lane (Lane.swift) lie in the same shard. A
-// statement runs on a single server only if all its rows lie in one shard.
+// Finds the shard in which a row of the event tables lies. On Citus, all rows of a lane (Lane.swift) lie in the same
+// shard. A statement runs on a single server only if all its rows lie in one shard.
 //
 // Each statement of a batch is therefore sent once for each shard. On a single PostgreSQL server, a statement may
 // contain rows of any lanes.
@@ -33,7 +33,7 @@ struct Shards: Hashable, Sendable {
     /// Groups the rows by shard, so that each statement runs on a single server. Returns each group with the first two
     /// parameters (`LaneParameters`) of its statement.
     ///
-    /// On a single PostgreSQL server there is one group. All instances use the same order of groups. They therefore
+    /// On a single PostgreSQL server, there is one group. On Citus, all instances use the same order of groups, so they
     /// lock rows in the same order.
     func groups<Row>(
         _ rows: [Row], lane: (Row) -> Int16

@@ -1,5 +1,5 @@
-// When a driver is deleted, replaces the texts that clients sent. Texts that the API defines, such as event names, are
-// kept.
+// SQL that replaces the texts that clients sent, when their driver is deleted. Texts that the API defines, such as
+// event names, are kept.
 //
 // SQLite's store keeps a text that other drivers use too. This store cannot find the other uses, because most columns
 // with such texts have no index. It therefore replaces every such text in the deleted driver's rows.

@@ -6,8 +6,8 @@
 // this number by the session's old id. The rows of sessions must therefore keep the old ids until all events are
 // rewritten.
 //
-// The driver's row gets its new ids first (PostgresEventStore+Erasure). The server may store an expiry (the event of a
-// passed deadline) between two pieces. Such an expiry therefore has the new ids.
+// The driver's row gets its new ids first (PostgresEventStore+Erasure). If the server stores an expiry (the event of a
+// passed deadline) between two pieces, the expiry takes its ids from this row. It therefore has the new ids.
 //
 // During a deletion, some rows have old ids and others new ones, so no other code may copy ids between rows. Retention,
 // refolds and corrections of settings therefore skip the driver (`DriverStatements.erasing`). If one of these began
@@ -32,7 +32,7 @@ enum ErasureStep: String, CaseIterable {
 
 struct ErasureProgress {
     /// The maximum number of rows that one transaction rewrites. The events of one millisecond are rewritten together,
-    /// even if they are more.
+    /// even if they exceed this number.
     static let rowsMax = 500
 
     private let driver: Int64
@@ -81,7 +81,7 @@ struct ErasureProgress {
     /// Rewrites at most `rowsMax` rows. Returns whether the deletion is complete.
     ///
     /// The events of one millisecond are rewritten in one piece, because their new sequences are ranks within the
-    /// millisecond. They may exceed `rowsMax`.
+    /// millisecond. Such a piece may have more than `rowsMax` rows.
     ///
     /// Raises the driver's version first, so that a batch that has read the old rows writes nothing.
     mutating func advance(_ db: any SQLTransaction, rowsMax: Int = ErasureProgress.rowsMax) throws -> Bool {

@@ -24,15 +24,16 @@ extension PostgresEventStore: EventErasure {
             // a worker of Citus does not.
             throw PostgresError(.server(sqlState: SQLState.serializationFailure), "the driver was added meanwhile")
         }
-        // Only Citus needs this statement. It changes a reference table, so the coordinator commits before the worker
-        // with the driver's row.
+        // Only Citus needs this statement: it makes the coordinator commit before the worker with the driver's row. The
+        // reason is that the statement changes a reference table.
         //
-        // When the worker commits, a waiting batch continues. It must then find the tombstone, which is on the
-        // coordinator.
+        // As soon as the worker commits, a batch that waits for the row continues. The batch must then find the
+        // tombstone, which is on the coordinator.
         try db.execute(sql: "DELETE FROM erasure WHERE driver = ?1", arguments: [row])
     }
 
-    /// Also raises the driver's version. A batch that has read the driver by its old id therefore writes nothing.
+    /// Replaces the ids in the rows of `driver` and `journey_base`, and raises the driver's version. A batch that has
+    /// read the driver by its old id therefore writes nothing.
     package func beginErasure(
         of driver: Int64, digest: [UInt8], pseudonym: String, _ db: any SQLTransaction
     ) throws {

@@ -22,8 +22,8 @@ enum ErasedDrivers {
     /// - If the deletion is first, the batch waits in the statement that adds the drivers. `takeBack` runs after that
     ///   statement, so it sees the tombstone.
     ///
-    /// Parameters: the `driver.id` of drivers, the keyed hashes of their ids, and a time for each driver. Only a
-    /// deletion after this time counts.
+    /// Parameters: the `driver.id` of drivers, the keyed hashes of their ids, and a time for each driver. The statement
+    /// ignores deletions up to this time.
     private static let takeBack = PostgresStatement(
         "erased_drivers_not_added",
         """
@@ -44,8 +44,8 @@ enum ErasedDrivers {
     /// Like `takeBack`, for Citus, where the tombstones and the drivers lie on different servers. Removes nothing. A
     /// returned row means that a driver whom this batch adds was deleted, and that the whole batch must be run again.
     ///
-    /// Parameters: the keyed hashes of drivers' ids, and a time for each driver. Only a deletion after this time
-    /// counts.
+    /// Parameters: the keyed hashes of drivers' ids, and a time for each driver. The statement ignores deletions up to
+    /// this time.
     private static let findRecent = PostgresStatement(
         "erased_drivers_recent",
         """

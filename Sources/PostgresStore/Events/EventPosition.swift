@@ -12,8 +12,8 @@
 // driver therefore belong to transactions with lower numbers.
 //
 // A batch that locks the driver's row gets its transaction number before it waits for the row. During the wait, a
-// transaction with a higher number may store events. Such a batch therefore compares its position with that of the
-// driver's last event (`BatchReads.isBehind`).
+// transaction with a higher number may store events of this driver. Such a batch therefore compares its position with
+// that of the driver's last event (`BatchReads.isBehind`).
 //
 // The position of an event that was transferred from SQLite is its number in SQLite. `raise` makes all later events get
 // higher positions.
@@ -67,7 +67,7 @@ enum EventPosition {
 
     private static let lock = AdvisoryLock.eventPosition.rawValue
 
-    /// The lowest position that an event may still get.
+    /// The lowest position that an event of an unfinished or later transaction can have.
     static let end = """
         (SELECT pg_snapshot_xmin(pg_current_snapshot())::text::int8 + xact_offset << \(placeBits) FROM event_position)
         """

@@ -15,7 +15,7 @@ struct EventOfDriver: Sendable {
         .int8("driver") { $0.driver }, .int8("seq") { $0.folded.seq },
     ]
 
-    /// The columns that a late event may change.
+    /// The columns of a stored event that a refold may change.
     private static let folded: [ArrayColumn<EventOfDriver>] =
         Verdict.columns { $0.folded.verdict } + JourneyColumns.columns("after_") { $0.folded.after } + [
             .int8("second_place") { $0.folded.secondPlace },
@@ -242,8 +242,7 @@ enum EventStatements {
         """
     }
 
-    /// For each driver, the journey after the last event before a given time. Events below the driver's floor do not
-    /// count.
+    /// For each driver, the journey after the last event before a given time. Ignores events below the driver's floor.
     ///
     /// The subquery `latest` finds the millisecond of this last event by the index. The subquery `last` sorts only the
     /// events of this millisecond.

@@ -25,7 +25,8 @@ struct FoldedEvent: Sendable {
     /// The version of the settings with which a stored event is folded. After a correction, it may differ from
     /// `storedVersion`. Nil for a new event.
     var settingsVersion: String?
-    /// The version of the settings with which the event was stored. For a new event, it and `receivedAt` are nil.
+    /// The version of the settings with which the event was stored. For a new event, this property and `receivedAt` are
+    /// nil.
     var storedVersion: String?
     var receivedAt: Moment?
     /// Whether a correction has given this stored event other settings in the current refold.

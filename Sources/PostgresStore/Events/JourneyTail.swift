@@ -15,8 +15,9 @@ struct JourneyTail: Sendable {
     private(set) var start: Journey
     /// In the fold's order.
     private(set) var events: [FoldedEvent]
-    /// The journey after the driver's last event, if that event is not in `events`; otherwise nil. `insert` refuses an
-    /// event that might change this journey. `insertInPart` and `goOn` return `Insertion.unfinished` instead.
+    /// The journey after the driver's last event, if that event is not in `events`; otherwise nil. A refold that goes
+    /// beyond `events` might change this journey: then `insert` returns nil, and `insertInPart` and `goOn` return
+    /// `Insertion.unfinished`.
     let end: Journey?
 
     init(start: Journey, events: [FoldedEvent] = [], end: Journey? = nil) {
@@ -69,8 +70,8 @@ struct JourneyTail: Sendable {
         return insertion.unfinished == nil ? insertion : nil
     }
 
-    /// Like `insert`, for a late event. The refold may go beyond `events` (`Insertion.unfinished`). `events` must
-    /// contain all events of their last second.
+    /// Like `insert`, for a late event, but the refold may go beyond `events` (`Insertion.unfinished`). `events` must
+    /// not end in the middle of a second.
     mutating func insertInPart(_ new: consuming FoldedEvent, expiry: MakeExpiry) -> Insertion {
         insertLate(new, isPart: true, expiry)
     }
@@ -243,8 +244,8 @@ private struct Walk {
 
     typealias MakeExpiry = JourneyTail.MakeExpiry
 
-    /// Folds `row`, or keeps it until its second is complete. May first fold the events that were kept before. If the
-    /// walk ends with those events, `row` is not folded.
+    /// Folds `row`, or keeps it until its second is complete. If the events that were kept before are complete without
+    /// `row`, first folds those events. If the walk ends with them, `row` is not folded.
     ///
     /// Returns false if the walk ends.
     mutating func take(_ row: FoldedEvent, _ expiry: MakeExpiry) -> Bool {

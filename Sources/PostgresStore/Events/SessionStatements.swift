@@ -141,8 +141,8 @@ enum SessionStatements {
     private static let unusedMax = 100
     private static let recentMax = 200
 
-    /// Among the driver's last `recentMax` sessions, keeps the newest `unusedMax` unused ones, and deletes all other
-    /// unused ones. Without this limit, a driver who keeps registering sessions could fill the table.
+    /// Deletes the unused sessions among the driver's last `recentMax` sessions, except the newest `unusedMax` of them.
+    /// Without this limit, a driver who keeps registering sessions could fill the table.
     ///
     /// Parameters: `driver.id`, the batch.
     static let forgetUnused = PostgresStatement(

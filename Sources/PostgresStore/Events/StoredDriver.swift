@@ -17,7 +17,7 @@ struct StoredDriver: Sendable {
     var headCorrectedAt: Moment?
     var journey = Journey()
     var recent = RecentJourneyChanges()
-    /// If retention has deleted earlier events, the time at which the fold begins; otherwise nil.
+    /// The time at which the fold begins, if retention has deleted the events before it; otherwise nil.
     var floor: Moment?
     /// `Fold.rulesVersion` of the release that folded the driver's events; `mixedRules` if two releases have folded
     /// them.
@@ -150,8 +150,8 @@ enum DriverStatements {
     /// `locked` also returns the new values, because the UPDATE would otherwise compare each driver with all rows of
     /// the parameters.
     ///
-    /// Skips rows that another transaction has locked. The other transaction most likely updates the same driver, and
-    /// the batch's other drivers must not wait for it.
+    /// Skips a row that another transaction has locked, because the batch's other drivers must not wait for that
+    /// transaction. Most likely, that transaction updates the row, and this batch could not update it anyway.
     private static let move = moving("drivers_moved", locking: "FOR NO KEY UPDATE SKIP LOCKED")
     /// Like `move`, for Citus. Waits for a row that another transaction has locked.
     private static let moveOfShard = moving("drivers_moved_of_shard", locking: "FOR NO KEY UPDATE")

@@ -163,9 +163,9 @@ private enum DriverListStatements {
     /// The first charger between two bounds: `nextOfEvents` finds it in events, `nextOfSessions` in registered
     /// sessions.
     ///
-    /// Parameters: the lower bound, the upper bound (excluded), whether the lower bound itself counts. In the first
-    /// step, the lower bound is the searched text, which counts. In later steps, it is the charger of the step before,
-    /// which does not count.
+    /// Parameters: the lower bound, the upper bound (excluded), whether the lower bound is included. In the first step,
+    /// the lower bound is the searched text (included). In later steps, it is the charger found in the step before
+    /// (excluded).
     static let nextOfEvents = PostgresStatement(
         "next_charger_of_events",
         """

@@ -8,8 +8,8 @@ import Postgres
 extension PostgresEventStore {
     /// Maximum number of events examined for one page.
     static let eventRowsMax: Int64 = 50_000
-    /// The maximum time, in milliseconds, by which an event with a higher position may have been received earlier.
-    /// Positions follow the times of receipt only roughly. This maximum exceeds the longest duration of a request.
+    /// Positions follow the times of receipt only roughly: an event may have been received up to this many milliseconds
+    /// before an event with a lower position. The number exceeds the longest duration of a request.
     private static let receiptsApartMilliseconds: Int64 = 60_000
 
     package func events(

@@ -26,8 +26,8 @@ extension PostgresEventStore: RecordedEventReader {
             (DriverID(try row.text(1)), try row.optionalInt8(2), try row.optionalInt8(3))
         }
         guard let lastAt else { return nil }
-        // `left` is the number of the session's events that the walk has not reached yet. At 0, the walk has reached
-        // the first event of the session.
+        // `left` is the number of the session's events that the walk has not reached yet. If it is 0, the walk has
+        // reached the first event of the session.
         var left = try decoded { () throws(PostgresError) in try row.int8(4) }
         var isWithin = false
         return try await collect(of: id, driver, from: lastAt, limit: limit) { event in
@@ -36,7 +36,8 @@ extension PostgresEventStore: RecordedEventReader {
                 left -= 1
                 isWithin = true
             }
-            // The event that closed the session may name another session. It counts as the session's last event.
+            // The event that closed the session may name another session. It is collected as the session's last event
+            // all the same.
             if event.id == closing { isWithin = true }
             return isWithin ? .take : .skip
         }

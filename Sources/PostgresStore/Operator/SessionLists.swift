@@ -127,9 +127,9 @@ enum SessionLists {
         ORDER BY opened_at_ms DESC, number DESC LIMIT $5::int8
         """)
 
-    /// The last column tells whether the registration or an event of the session names the wanted charger. Without a
-    /// wanted charger, the column is true. Parameters: `LaneParameters`, the `driver.id` of drivers, ids of their
-    /// sessions, a charger or NULL.
+    /// The rows of the given sessions: `columns`, and whether the registration or an event of the session names the
+    /// wanted charger. If no charger is wanted, this last column is true. Parameters: `LaneParameters`, the `driver.id`
+    /// of drivers, ids of their sessions, a charger or NULL.
     static let rows = PostgresStatement(
         "operator_session_rows",
         """

@@ -6,8 +6,9 @@ import JourneyModel
 import SharedTables
 
 enum SimulatedDrivers {
-    /// SQL condition that a driver is simulated. The ids of simulated drivers begin with a prefix that ends with `-`.
-    /// In ASCII, `.` follows `-`, so these ids are lower than the prefix with `.` in place of `-`.
+    /// SQL condition that a driver is simulated: its id begins with `DriverID.simulatedPrefix`, which ends with `-`. In
+    /// ASCII, `.` follows `-`. So exactly these ids lie between the prefix (included) and the prefix with `.` in place
+    /// of `-` (excluded).
     static let condition = """
         (driver.driver_id >= '\(DriverID.simulatedPrefix)'
         AND driver.driver_id < '\(DriverID.simulatedPrefix.dropLast()).')

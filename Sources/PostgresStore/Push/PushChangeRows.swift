@@ -73,7 +73,7 @@ enum PushChangeRows {
         let number: Int64
         let isSimulated: Bool
         let recent: [RecentJourneyChanges.Change]
-        /// Read with the driver's first change.
+        /// Nil until the driver's first change, with which the devices are read.
         var devices: [PushTarget]?
 
         init(number: Int64, isSimulated: Bool, recent: [RecentJourneyChanges.Change]) {

@@ -44,8 +44,8 @@ struct FoldCorrection: Sendable {
         ]
     }
 
-    /// SQL condition that `apply` changes an event, and that the event is at or above the floor of its driver. The fold
-    /// begins at the floor. `examined` is the driver's row.
+    /// SQL condition that `apply` changes an event of the driver `examined`, and that the event is at or above the
+    /// driver's floor, where the fold begins. `examined` is the driver's row.
     static let changes = """
         event.driver = examined.id AND event.received_at_ms >= $3::int8 AND event.received_at_ms < $4::int8
         AND event.origin = 0 AND ($6::text IS NULL OR event.settings_version = $6::text)

@@ -1,6 +1,6 @@
 // `SettingsCorrecting` on PostgreSQL. Records a correction (an operator's order to fold events with other settings),
-// and refolds the affected drivers. Each refold, in a batch of its own, raises the driver's version, so all instances
-// send the corrected journey to streams.
+// and refolds each affected driver in a batch of its own. The batch raises the driver's version, so all instances send
+// the corrected journey to streams.
 
 package import Engine
 package import JourneyModel
@@ -36,8 +36,8 @@ extension PostgresEventStore: SettingsCorrecting {
         }
     }
 
-    /// Examines the next drivers. If the correction changes an event of any of them, refolds the first such driver.
-    /// Returns the driver's number after which the next call begins.
+    /// Examines the next drivers, and refolds the first one with an event that the correction changes. Returns the
+    /// number of the driver after which the next call begins.
     func correct(_ id: Int64, _ request: RefoldRequest) async throws(StoreFailure) -> RefoldPart {
         let recorded = try await read { db in
             try SQLRow.fetchOne(db, sql: "\(CorrectionRows.select) WHERE id = ?", arguments: [id])

@@ -1,5 +1,5 @@
-// `JourneyRefolder` on PostgreSQL. A batch of its own refolds each driver in one transaction, so no reader sees a
-// half-finished refold. For a correction, the batch reads the driver's events only from the first corrected event on.
+// `JourneyRefolder` on PostgreSQL. Each driver is refolded in a batch of its own, in one transaction, so no reader sees
+// a half-finished refold. For a correction, the batch reads the driver's events only from the first corrected event on.
 
 package import Engine
 import JourneyModel
@@ -67,7 +67,7 @@ private enum RefoldStatements {
         ORDER BY driver.number LIMIT 1
         """)
 
-    /// The next driver with a passed deadline.
+    /// The next driver to be refolded that has a passed deadline.
     ///
     /// Parameters: the version of the fold's rules, the number after which to begin, the current time.
     static let nextUrgent = PostgresStatement(

@@ -81,8 +81,8 @@ extension PostgresEventStore: RefoldTrying {
         return correction
     }
 
-    /// Folds the driver's events from `from` on. Reads them in the same parts as the real refold, from one snapshot.
-    /// `correction` is nil unless `change` is a correction.
+    /// Folds the driver's events from `from` on. Reads them in the same parts as the real refold, from one snapshot. If
+    /// `change` is not a correction, `correction` is nil.
     private func tryRefold(
         _ driver: Int64, from: Moment, _ change: TriedChange, _ correction: FoldCorrection?, now: Moment
     ) async throws(StoreFailure) -> RefoldCounts {

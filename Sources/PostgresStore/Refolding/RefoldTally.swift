@@ -8,7 +8,8 @@ struct RefoldTally {
     private var old: [TextKey: SessionOutcome] = [:]
     private var new: [TextKey: SessionOutcome] = [:]
 
-    /// Both lists must be in the order of the fold.
+    /// Counts the differences between the events before and after the fold. Both lists must be in the order of the
+    /// fold.
     mutating func note(_ stored: [FoldedEvent], _ folded: [FoldedEvent]) {
         let verdicts = Dictionary(stored.map { ($0.seq, $0.verdict) }) { first, _ in first }
         for event in stored { Self.note(event, in: &old) }
@@ -32,7 +33,8 @@ struct RefoldTally {
     /// - Parameters:
     ///   - stored, folded: the driver's journey before and after the refold.
     ///   - now: the time of the comparison. A session whose deadline has passed at this time counts as ended, even
-    ///     without a stored expiry (the event of this deadline). If nil, only stored expiries count.
+    ///     without a stored expiry (the event of this deadline). If nil, a passed deadline without a stored expiry is
+    ///     ignored.
     consuming func counts(stored: Journey, folded: Journey, now: Moment?) -> RefoldCounts {
         counts.countDriver(stored: stored, folded: folded, now: now)
         if let now {

@@ -26,8 +26,9 @@ enum AgedRows {
         """
     }
 
-    /// SQL condition that no journey names an outlived session, so that its row can be deleted. The condition checks
-    /// the journey at the driver's floor and the current journey. The current journey may name a previous session.
+    /// SQL condition that no journey names an outlived session, so that the session's row can be deleted. The condition
+    /// checks the journey at the driver's floor, and the previous session of the current journey. `outlived` checks the
+    /// current session.
     ///
     /// The journeys after stored events need no check. They name only sessions that have events, or that the journey at
     /// the floor names.
@@ -110,8 +111,8 @@ enum AgedRows {
     private static let drivers = PostgresStatement(
         "aged_sessions_drivers", "SELECT number, driver FROM session WHERE number = ANY ($1::int8[])")
 
-    /// Locks drivers and raises their versions. If a batch has already read one of these drivers, it must read the
-    /// driver again.
+    /// Locks drivers and raises their versions. A batch that has already read one of these drivers therefore has to
+    /// read it again.
     ///
     /// Parameters: `LaneParameters`, the `driver.id` of drivers.
     private static let lockDrivers = PostgresStatement(

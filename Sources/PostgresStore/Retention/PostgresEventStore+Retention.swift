@@ -8,11 +8,11 @@ import Postgres
 extension PostgresEventStore: RetentionStore {
     /// Examines the next part of all events, in the order of their positions. Returns the old events in this part.
     ///
-    /// The walk over the parts ends at the first part without old events. One recent event does not end it, because
-    /// slow requests may put receive times out of order.
+    /// The walk over the parts ends at the first part without old events. Slow requests may put receive times out of
+    /// order, so a single recent event does not end the walk.
     ///
-    /// If the receive time of the part's last event is in the future, the walk continues. An instance's clock was
-    /// ahead, so events in later parts may be old.
+    /// If the receive time of the part's last event is in the future, the walk continues even without old events. An
+    /// instance's clock was then ahead, and events in later parts may be old.
     package func agedEvents(_ request: AgedEventsRequest) async throws(StoreFailure) -> AgedEvents {
         let found = try await read([
             PostgresQuery(
@@ -107,8 +107,8 @@ extension PostgresEventStore: RetentionStore {
     /// Examines the next part of all sessions or audit entries. Returns the numbers to delete. Numbers ascend with
     /// time, so the walk over the parts ends if the last row of this part is recent.
     ///
-    /// If the time of that row is in the future, the walk continues. An instance's clock was ahead, so rows with higher
-    /// numbers may be old.
+    /// A last row whose time is in the future does not end the walk. An instance's clock was then ahead, and rows with
+    /// higher numbers may be old.
     private func agedNumbers(
         _ statement: PostgresStatement, before: Moment, at now: Moment, after number: Int64, limit: Int
     ) async throws(StoreFailure) -> AgedNumbers {

@@ -38,8 +38,8 @@ enum RetentionHorizon {
         return positions.count
     }
 
-    /// Does the same for events of one shard on Citus. On a single PostgreSQL server, handles all events
-    /// (`Shards.groups`). Returns the positions of the deleted events.
+    /// Raises the floors and deletes the events of one group (`Shards.groups`): the events of one shard on Citus, or
+    /// all events on a single PostgreSQL server. Returns the positions of the deleted events.
     private static func delete(
         _ events: [AgedEvent], _ lanes: [PostgresValue], on connection: PostgresConnection, until deadline: Deadline
     ) async throws(PostgresError) -> [Int64?] {
@@ -62,8 +62,8 @@ enum RetentionHorizon {
             let driver = try row.int8(0)
             guard let last = highest[driver] else { continue }
             let old = try row.optionalMoment(1)
-            // The expiry (the event of the driver's next deadline) is not stored yet. So the floor must not rise above
-            // that deadline.
+            // The floor must not rise above the driver's next deadline, because the expiry (the event of this deadline)
+            // is not stored yet.
             var floor = last.advanced(byMilliseconds: 1)
             if let nextDeadline = try row.optionalMoment(2) { floor = min(floor, nextDeadline) }
             if let old, old >= floor {
@@ -115,7 +115,7 @@ enum RetentionHorizon {
         """
 
     /// If a driver has no event between the old and the new floor, stores IDLE as the journey at the new floor. If a
-    /// journey is already stored, keeps it, because no event has changed it.
+    /// journey at the old floor is stored, keeps it, because no event has changed it.
     ///
     /// Parameters: those of `given`.
     private static let keepIdleBases = PostgresStatement(

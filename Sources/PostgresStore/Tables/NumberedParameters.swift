@@ -1,4 +1,5 @@
-// Converts the statements of SharedTables for PostgreSQL: parameters `?` and `?1` become `$1` and `$2`.
+// Converts the statements of SharedTables for PostgreSQL: a parameter `?1` becomes `$1`, and a parameter `?` becomes
+// `$` with the next number.
 
 import Postgres
 import Synchronization

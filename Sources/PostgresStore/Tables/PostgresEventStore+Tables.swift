@@ -21,9 +21,8 @@ extension PostgresEventStore: SQLDatabase {
 }
 
 extension PostgresEventStore: AccountStatistics, InstanceStore, SettingsHistoryStore, HistoryStore, OperatorReader {
-    /// An audit entry becomes visible at most this long after it got its id. An entry gets its id before its
-    /// transaction commits. A transaction of `TableTransactions` takes at most `requestSeconds`, and then the time of
-    /// one last run.
+    /// The maximum time from the moment when an audit entry gets its id to the COMMIT that makes the entry visible. A
+    /// transaction of `TableTransactions` takes at most `requestSeconds`, and then the time of one last run.
     ///
     /// If the synchronous standby is not available, PostgreSQL may commit even later. The metrics never count such a
     /// late entry, because they have already counted entries with higher ids.

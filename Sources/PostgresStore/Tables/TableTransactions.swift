@@ -16,8 +16,8 @@ final class TableTransactions: Sendable {
     /// one of them fails (PostgreSQL manual, section 13.5). If all further runs fail too, the change itself is the
     /// cause.
     private static let violationsMax = 3
-    /// The highest limit, in milliseconds, of the pause before a change is run again. The pause is random, up to a
-    /// limit that doubles with each run.
+    /// The pause before a change is run again is random, up to a limit that doubles with each run. This number, in
+    /// milliseconds, is the highest limit.
     private static let pauseMillisecondsMax = 100
 
     private let pool: PostgresPool
@@ -146,8 +146,8 @@ final class TableTransactions: Sendable {
             do throws(PostgresError) {
                 let results = try await pool.withConnection(until: until) {
                     (connection) async throws(PostgresError) -> [PostgresResult] in
-                    // If a backend is terminated while it waits for the standby, its transaction counts as committed.
-                    // The standby may not have the transaction yet, so `confirm` waits for the standby.
+                    // If a backend is terminated while it waits for the standby, its transaction counts as committed,
+                    // but may be missing on the standby. So `confirm` waits for the standby.
                     try await connection.run([number.query(), PostgresQuery(.confirm)], until: until)
                 }
                 let status = try number.status(results[0][0])

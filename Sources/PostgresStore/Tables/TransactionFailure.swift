@@ -7,7 +7,7 @@ import SharedTables
 
 struct TransactionFailure {
     enum Kind {
-        /// Another transaction or the connection was the cause.
+        /// Another transaction or the connection was the cause, so a further run may succeed.
         case again
         /// A unique index is violated. If a concurrent transaction was the cause, a further run succeeds.
         case violation

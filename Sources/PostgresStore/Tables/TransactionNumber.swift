@@ -41,8 +41,8 @@ struct TransactionNumber: Hashable, Sendable {
     private static let status = PostgresStatement(
         "transaction_status", "SELECT pg_xact_status($1::xid8), \(serverSQL)")
 
-    /// Reads the result of `query`. "aborted" always means that this transaction was not committed. It may be the
-    /// status of a later transaction with the same number, but then this transaction was lost (see `server`).
+    /// Reads the result of `query`. "aborted" always means that this transaction was not committed. Even if "aborted"
+    /// is the status of a later transaction with the same number, this transaction was lost (see `server`).
     ///
     /// If `server` has changed, "committed" may be the status of a later transaction with the same number. The status
     /// of this transaction is then unknown.

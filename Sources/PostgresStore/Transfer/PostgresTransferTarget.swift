@@ -65,8 +65,8 @@ package actor PostgresTransferTarget: TransferTarget {
         guard try await run("source", "SELECT source FROM transfer").rows.first?.bytea(0) == source else {
             throw TransferRefusal("the target belongs to the transfer of another database: begin with an empty one")
         }
-        // Only the last commit counts. It also flushes all earlier transactions to disk, so the earlier commits need
-        // not wait for the disk.
+        // Only the last commit must wait for the disk. It also flushes all earlier transactions to disk, so the earlier
+        // commits need not wait.
         try await connection.runScript("SET synchronous_commit = off")
         return try await copied()
     }
@@ -200,8 +200,8 @@ package actor PostgresTransferTarget: TransferTarget {
         SELECT * FROM unnest($1::int8[], $2::int8[], $3::int8[], $4::int8[])
         """)
 
-    /// If the target has another driver as the owner of the session, replaces that owner. That driver is copied again
-    /// later in this pass.
+    /// If another driver owns the session in the target, replaces that owner. The replaced driver is copied again later
+    /// in this pass.
     private static let takesSession = """
         ON CONFLICT (session_id, lane) DO UPDATE SET owner_lane = excluded.owner_lane, owner = excluded.owner,
             claimed_at_ms = excluded.claimed_at_ms

@@ -5,8 +5,8 @@ import Engine
 import JourneyModel
 
 extension BatchFold {
-    /// Returns whether the driver must be refolded before the batch does this work. If so, and if the work is not the
-    /// group's first, it is left to the next batch (`FoldedGroup.isLeft`).
+    /// Returns whether the driver must be refolded before the batch does this work. If so, a work that is not the
+    /// group's first is left to the next batch (`FoldedGroup.isLeft`).
     ///
     /// An event that comes after the driver's stored head does not wait for a refold by new rules. It is folded onto
     /// the stored journey, and the refold folds it again. A repeat of a stored event and a registration do not wait

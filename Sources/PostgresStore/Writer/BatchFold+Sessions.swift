@@ -20,8 +20,8 @@ extension BatchFold {
         guard let sessionID else { return .none }
         let key = TextKey(sessionID)
         if let own = state.fold?.sessions[key] { return .known(own) }
-        // If the session's row was read, the session is this driver's. An owner may be missing: owners are read before
-        // sessions, and the driver may have claimed this session in between.
+        // If the session's row was read, the session is this driver's, even if no owner was found: owners are read
+        // before sessions, and the driver may have claimed this session in between.
         let row = reads.sessions[DriverText(state.driver.rawValue, sessionID)] ?? nil
         guard let id = state.fold?.row.id else { return use(ofNewDriver: sessionID, isOpened: row != nil, &state) }
         if row != nil || reads.owners[key] == id { return .known(row) }

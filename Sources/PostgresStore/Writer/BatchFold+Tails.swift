@@ -5,8 +5,8 @@ import JourneyModel
 
 extension BatchFold {
     private static let tailGrowth: Int64 = 8
-    /// A driver has few events if this number of reads is enough for all of them. Each read has at most `sharedTailMax`
-    /// events.
+    /// A driver has few events if this number of reads, each of at most `sharedTailMax` events, is enough for all of
+    /// them.
     private static let tailsMax: Int64 = 4
 
     /// Prepares the fold for an event at `time`. Returns false if more events must be read, or if the event is left to

@@ -15,7 +15,7 @@ struct BatchFold {
     static let sharedTailMax: Int64 = 1_000
 
     let reads: BatchReads
-    /// Applies the rate limits to the refolds that late events cause. If nil, these refolds are not counted.
+    /// Applies the rate limits to the refolds that late events cause. If nil, these refolds are not charged.
     private let charging: (any RefoldCharging)?
     /// Nil if no driver is ever deleted.
     private let digests: KeyedHashes?
@@ -90,8 +90,8 @@ struct BatchFold {
 
     /// Does no work for a driver while a deletion rewrites the driver's events.
     ///
-    /// A deletion gives the driver a new id. If the group has the old id, the deletion came after the batch had read
-    /// the row. The group is then read again, and finds no driver under the old id.
+    /// A deletion gives the driver a new id. If the group has the old id, the deletion began after the batch had read
+    /// the row. The group's rows are then read again, and no driver is found under the old id.
     ///
     /// If the group has the new id, its work is done later. The next search for refolds finds the driver, or the next
     /// check of deadlines stores the expiry.
@@ -183,8 +183,8 @@ struct BatchFold {
         case .unknown where request.requiresRegisteredSession:
             state.result.outcomes.append(.event(.sessionNotFound))
         case .undecided: break
-        // Another transaction may have deleted the session between two reads. So the reads are repeated. After the
-        // second reads, the event opens the session again.
+        // Another transaction may have deleted the session between two reads, so the reads are repeated. If they then
+        // find no owner either, the event opens the session again.
         case .known(nil) where state.group.mayReadAgain: state.result.isStale = true
         case .none, .known, .unknown:
             if let outcome = store(append, use, &state) { state.result.outcomes.append(.event(outcome)) }
@@ -250,9 +250,9 @@ struct BatchFold {
         var sharingTime = 0
         if let charging, let headAt = fold.headAt, clock.corrected <= headAt {
             sharingTime = fold.count(at: clock.corrected, max: RefoldCharges.sharingTimeMax)
-            // If the refold for this event is already written, the event must be stored too, so the rate limit is not
-            // asked again. It permitted the event before the refold. Meanwhile, other drivers of the same service may
-            // have used up the limit.
+            // If the refold for this event is already written, the event must be stored too. The rate limit permitted
+            // the event before the refold, and is not asked again: meanwhile, other drivers of the same service may
+            // have used it up.
             let isInserted = insertion(after: state.result.outcomes) != nil
             guard isInserted || charging.permitsRefold(request.claim, sharingTime: sharingTime) else {
                 return .rateLimited

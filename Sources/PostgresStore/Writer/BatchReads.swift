@@ -282,8 +282,8 @@ struct BatchNeed: Sendable {
     var sessionID: String?
     /// The keyed hash of the driver's id, for a driver without a row. Nil if the tombstone need not be read.
     var tombstone: [UInt8]?
-    /// The `driver.id` of a session's owner. The group's driver has no row, so the owner's `driver_id` must be read and
-    /// compared with the group's. On Citus, both may be the same driver, if `session_owner` is visible before `driver`.
+    /// The `driver.id` of a session's owner, whose `driver_id` must be read. The group's driver has no row, but may be
+    /// this owner: on Citus, the row of `session_owner` may be visible before the row of `driver`.
     var owner: Int64?
     /// A refold whose parts must be read and written before the fold. Set only for a group in a batch of its own.
     var refold: RefoldInParts?

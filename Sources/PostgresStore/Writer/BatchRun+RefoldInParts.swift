@@ -15,8 +15,8 @@ extension BatchRun {
     ) async throws(PostgresError) {
         var refold = begun
         let key = TextKey(driver.rawValue)
-        // After the refold, the fold runs again. For the late event, it needs the events that were read before the
-        // refold.
+        // The fold runs again after the refold. If the refold is for a late event, this fold needs the events that were
+        // read before the refold.
         let read = reads.tails[key]
         defer { reads.tails[key] = read }
         let lane = shards.parameters(ofLane: refold.row.lane)

@@ -140,9 +140,8 @@ struct BatchRun: Sendable {
             // standby.
             if moved.isEmpty { progress.noteNothingWritten() } else { connection.noteCommit() }
         }
-        // The answers tell clients that events are stored, so the standby must have these events. A backend may have
-        // been terminated while it waited for the standby. The standby may then lack the events that this backend
-        // committed.
+        // The answers tell clients that events are stored, so the standby must have these events. It may lack them if
+        // the backend that committed them was terminated while it waited for the standby.
         let answers = folded.contains { $0.isDone(afterMoving: moved) }
         if answers, moved.isEmpty, try await needsConfirmation(isLocked, connection) {
             let deadline = Deadline.inSeconds(Self.roundTripSeconds)

@@ -17,10 +17,11 @@ struct BatchWrites {
     /// prevents deadlocks. One kind of batch has another order: if a group needs a lock (`DriverGroup.needsLock`), its
     /// batch locks the driver before the reads.
     ///
-    /// On a single PostgreSQL server, this causes no deadlock, because the updates of other batches skip this driver.
+    /// On a single PostgreSQL server, the other order causes no deadlock, because the updates of other batches skip the
+    /// locked driver.
     ///
-    /// On Citus, the updates of other batches wait for this driver, so a deadlock is possible. PostgreSQL then rolls
-    /// one of the batches back, and that batch is run again.
+    /// On Citus, the updates of other batches wait for the locked driver, so a deadlock is possible. PostgreSQL then
+    /// rolls one of the batches back, and that batch is run again.
     let moving: [PostgresQuery]
     /// The indexes in `moving` of the queries that update drivers. These queries return the `driver.id` of each updated
     /// driver.

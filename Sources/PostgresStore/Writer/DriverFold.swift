@@ -14,8 +14,8 @@ struct DriverFold {
     private var addedByRefold: [FoldedEvent] = []
     /// The corrected time of the driver's head, which is the last stored event in the fold's order.
     private let storedHeadAt: Moment?
-    /// `tail` contains all stored events from `from` to `through`, both ends included. If `through` is nil, `tail`
-    /// contains all events from `from` on. The property is nil if no stored events were read.
+    /// The time span of the stored events in `tail`, both ends included. If `through` is nil, `tail` contains all
+    /// events from `from` on. The property is nil if no stored events were read.
     private var read: (from: Moment, through: Moment?)?
     /// The sessions that the batch opened or registered.
     private(set) var sessions: [TextKey: SessionRow] = [:]

@@ -23,7 +23,7 @@ struct FoldedGroup: Sendable {
     /// deleted.
     var hasRegistered = false
     var charges: [(claim: AdmissionClaim, rowCount: Int)] = []
-    /// Whether a late event was folded whose refold is charged to a rate limit. If so, the following works are left to
+    /// Whether the refold for a late event is charged to a rate limit. If so, the works after this event are left to
     /// another batch. The charge is made before that batch, so the rate limit may refuse late events among those works.
     var isCharged = false
     /// Whether the remaining works are left to another batch. There are three reasons:
@@ -35,7 +35,7 @@ struct FoldedGroup: Sendable {
     /// Stored events are read only for the first work of a group. If each work had its own read, these reads could
     /// replace each other again and again. No work would then ever be stored.
     var isLeft = false
-    /// What must be read before the group can be folded. If this is not empty, ignore the other properties.
+    /// What must be read before the group can be folded. If this is not empty, the other properties are meaningless.
     var need = BatchNeed()
     /// Whether another transaction was committed between the reads, so that they are inconsistent. If so, nothing is
     /// written or answered.
@@ -48,8 +48,8 @@ struct FoldedGroup: Sendable {
     /// Whether this batch also folds the driver's next work.
     var takesMore: Bool { !isStale && !isCharged && !isLeft && need.isNothing }
 
-    /// Returns whether the outcomes are valid. The batch has updated the drivers in `drivers`. If the group's driver
-    /// had to be updated, `drivers` must contain it.
+    /// Returns whether the outcomes are valid after the batch has updated the drivers in `drivers`. If the group's
+    /// driver had to be updated, the outcomes are valid only if `drivers` contains it.
     func isDone(afterMoving drivers: Set<Int64>) -> Bool {
         !mustBeAlone && !isStale && (moved.map { drivers.contains($0.row.id) } ?? true)
     }

@@ -32,7 +32,7 @@ struct Work: Sendable {
 
     var isInDoubt: Bool { !batchesInDoubt.isEmpty }
 
-    /// Whether the work's batch may take much longer than other batches. The batch is long, or it waits for another
+    /// Whether the work's batch may take much longer than other batches, because it is long or waits for another
     /// instance's lock.
     var mayBeSlow: Bool { isLong || conflictCount >= DriverGroup.conflictsBeforeLock }
 

@@ -23,7 +23,8 @@ enum ErasureStep: String, CaseIterable {
         Self.allCases.firstIndex(of: self).flatMap { index in Self.allCases.dropFirst(index + 1).first }
     }
 
-    /// Whether this step changes no rows that the writer caches: drivers, shared texts, and the records of their use.
+    /// Whether the writer can keep its caches, because this step changes none of the rows in them: drivers, shared
+    /// texts, and the records of which drivers use a text.
     fileprivate var keepsDriverCache: Bool { self == .audit || self == .events || self == .wal }
 }
 

@@ -40,7 +40,7 @@ struct ChainEnd: Equatable {
     }
 
     /// Adds an event that is not the last. It joins the climb only if its level is higher than the level of every later
-    /// event. Earlier events with the same or a lower level then leave the climb.
+    /// event. If it joins, the climb's earlier events with the same or a lower level leave the climb.
     ///
     /// - Parameter isLater: takes the id of an event in the climb, and returns whether this event comes after the new
     ///   event.

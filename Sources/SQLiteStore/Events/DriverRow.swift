@@ -13,8 +13,8 @@ final class DriverRow {
         var correctedAt: Moment
     }
 
-    /// The value of `rules` if two releases have folded the events. It is lower than every version, so that each
-    /// release refolds the driver.
+    /// The value of `rules` if two releases have folded the events. It is lower than `Fold.rulesVersion` of every
+    /// release, so that each release refolds the driver.
     static let mixedRules: Int64 = -1
 
     let id: Int64

@@ -97,9 +97,9 @@ final class EventAppending {
     /// by a correction of settings delays neither events after the head nor repeats of stored events. An event after
     /// the head is folded onto the stored journey, and the refold folds it again.
     ///
-    /// A late event waits for every refold, because its own refold would mix the rules or settings. While the refold of
-    /// a late event is in progress, all events of the driver wait, because `driver.journey` does not include the late
-    /// event yet.
+    /// A late event waits for every refold, because its own refold would mix old and new rules or settings. While the
+    /// refold of a late event is in progress, all events of the driver wait, because `driver.journey` does not include
+    /// the late event yet.
     private func mustRefold(_ driver: DriverRow, before append: PreparedAppend) throws(SQLiteError) -> Bool {
         guard driver.needsRefold else { return false }
         if append.isStored { return true }

@@ -145,8 +145,8 @@ final class EventChain {
         for later in insertion.jumping { try setJump(of: later, to: id) }
     }
 
-    /// Searches backwards from `start` for the nearest event with a level above `level`. The search may follow jumps,
-    /// because no skipped event has a higher level than the event with the jump.
+    /// Searches backwards from `start` for the nearest event with a level above `level`. The search can follow jumps,
+    /// because a jump skips only events whose level is not higher than that of the event with the jump.
     ///
     /// If an event has no jump, no earlier event has a higher level than this event. The search then ends.
     private func nearest(from start: Int64?, above level: Int) throws(SQLiteError) -> Int64? {

@@ -31,8 +31,8 @@ final class EventFolding {
 
     struct Folded {
         var verdict: Verdict
-        /// The number of stored events that were refolded. It is 0 unless the new event is late or falls into the
-        /// head's second.
+        /// The number of stored events that were refolded. It is 0 if the new event is neither late nor in the head's
+        /// second.
         var rowCount = 0
         /// The progress of the refold that the event began; nil if no refold is left to do. Until the refold is
         /// complete, the driver's journey and the remaining events' verdicts are out of date.
@@ -136,8 +136,8 @@ final class EventFolding {
     }
 
     private func addAfterHead(_ new: consuming NewEventRow, to driver: DriverRow) throws(SQLiteError) -> Verdict {
-        // Later events of the same second need the journey before this second. Only the first event of a second
-        // therefore copies the journey.
+        // The first event of a second copies the journey before the second, because later events of the second need
+        // it. Later events copy nothing.
         let before = new.secondPlace == 0 ? driver.journey : nil
         try new.apply(to: driver.journey)
         let id = try events.add(new, to: driver)
@@ -329,8 +329,8 @@ extension StoredJourney {
     /// Sets the row numbers of the sessions and chargers that the journey names. Must be called after `event` was
     /// applied to `before`.
     ///
-    /// Each row number is either one of `before`, or the row number of the session or charger that `event` names
-    /// (`session`, `charger`).
+    /// Takes each row number either from `before`, or from `session` or `charger`: the row numbers of the session and
+    /// the charger that `event` names.
     mutating func findRows(
         from before: StoredJourney, session: Int64?, charger: Int64?, of event: OrderedEvent
     ) throws(SQLiteError) {

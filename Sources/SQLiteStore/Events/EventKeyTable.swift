@@ -1,8 +1,8 @@
 // The table `event_key`, which finds the stored event with a given idempotency key. It is a hash table with open
 // addressing. EventKeyHash computes a key's place.
 //
-// An event is listed at the first free place at or after its computed place. No place between the two is ever free, so
-// a search ends at the first free place.
+// An event is listed at its computed place or, if another event is listed there, at the next free place. No place from
+// the computed place to the event is ever free, so a search for the event can end at the first free place.
 //
 // The table lists every event up to the number `event_key_progress.listed_through`. The writer keeps the keys of newer
 // events in memory until it moves them here (KeyMove.swift).

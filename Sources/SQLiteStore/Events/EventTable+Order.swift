@@ -20,7 +20,7 @@ extension EventTable {
         /// second. The fold sorts no more events of a second than this maximum.
         ///
         /// If the second already has `searchedMax` events, the new event comes after all events of the second.
-        /// `secondPlace` is then its index in the second, and `predecessor` the second's last event.
+        /// `secondPlace` is then the new event's index in the second, and `predecessor` is the second's last event.
         var secondPlace: Int64?
     }
 

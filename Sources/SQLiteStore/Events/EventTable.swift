@@ -57,7 +57,7 @@ struct StoredKeyRow {
 /// The column `event.digest`.
 enum EventDigest {
     /// Returns the first 16 bytes of an event's SHA-256 (`PreparedAppend.digest`). Two different events never have the
-    /// same 16 bytes by chance. A driver who constructs such events harms only that driver's own data.
+    /// same 16 bytes by chance. A driver who constructs two such events harms only that driver's own data.
     static func stored(_ digest: [UInt8]) -> ArraySlice<UInt8> { digest.prefix(16) }
 }
 

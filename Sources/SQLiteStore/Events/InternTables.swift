@@ -68,8 +68,8 @@ final class InternTables {
     /// The most recently used kind of each event name, at the index `lifecycleRank`. All diagnostic names share one
     /// index.
     ///
-    /// Most events of a name have the same kind. An event is therefore first compared with the kind in this array,
-    /// because comparing is faster than hashing.
+    /// Most events of a name have the same kind. A lookup therefore first compares the event with the kind in this
+    /// array. The comparison is faster than the hashing that a lookup in `kinds` needs.
     private var lastKinds: [(kind: Kind, row: KindRow)?] = []
     private var places: [String: PlaceRow] = [:]
     private var settings: [String: Int64] = [:]

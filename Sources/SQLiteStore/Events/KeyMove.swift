@@ -1,15 +1,16 @@
 // Moves the idempotency keys of the newest events from memory to `event_key`. Writes many keys at a time, in the order
 // of their places (EventKeyHash.swift), so that rows of the same page are written together.
 //
-// A move begins when `event_key` lacks `NewestKeys.countMax` events. Each event stored during the move makes two keys
-// due, so a move of n keys ends after about n/2 further events. A transaction writes the due keys if there are enough
-// (`NewestKeys.pieceMin`).
+// A move begins when `event_key` lacks `NewestKeys.countMax` events. For each event stored during the move, two more
+// keys of the move become due. A move of n keys therefore ends after about n/2 further events. A transaction writes the
+// due keys if there are enough of them (`NewestKeys.pieceMin`).
 //
 // The table `event_key_progress` records how far a move is. A process can therefore continue a move that another
 // process began, or that a restart interrupted.
 //
-// The number of events that `event_key` lacks is therefore bounded, even if each process runs only briefly.
-// `event_key_early` (EventKeyTable.swift) is bounded too, because the end of a move deletes the rows of its events.
+// Because moves continue, the number of events that `event_key` lacks is bounded, even if each process runs only
+// briefly. `event_key_early` (EventKeyTable.swift) is bounded too, because the end of a move deletes the rows of its
+// events.
 //
 // Not Sendable: used only on the writer's queue.
 
@@ -63,14 +64,15 @@ final class KeyMove {
     }
 
     /// Sets the committed progress, which another process may have changed. If a move is in progress that this process
-    /// has not joined, joins the move. Memory must then contain exactly the events of the move.
+    /// has not joined, joins the move. In this case, memory must contain exactly the events of the move.
     func goOn(from progress: Progress) {
         self.progress = progress
         if progress.isMoving, sorted == nil { begin(sortsHere: true) }
     }
 
-    /// Writes the due keys of the move in progress. Without a move, begins one if `event_key` lacks
-    /// `NewestKeys.countMax` events. Must be called before COMMIT, when memory has all events that `event_key` lacks.
+    /// Writes the due keys of the move in progress. If no move is in progress, and `event_key` lacks
+    /// `NewestKeys.countMax` events, begins a move. Must be called before COMMIT, when memory has all events that
+    /// `event_key` lacks.
     func writePiece() throws(SQLiteError) {
         guard var next = progress else { return }
         guard next.isMoving else {

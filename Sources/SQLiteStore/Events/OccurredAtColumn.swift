@@ -1,5 +1,5 @@
-// Most clients write times in one of two forms, which can be computed from the moment. The column
-// `event.occurred_at_text` therefore stores only texts of other forms.
+// The column `event.occurred_at_text`, for the text of an event's time as the client sent it. Most clients write times
+// in one of two forms, which can be computed from the moment. The column therefore stores only texts of other forms.
 
 import JourneyModel
 

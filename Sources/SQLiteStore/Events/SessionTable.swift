@@ -83,8 +83,8 @@ final class SessionTable {
         }
     }
 
-    /// If the driver has more than `unusedMax` unused sessions, deletes the oldest ones above this number. Examines
-    /// only the newest `recentMax` sessions. The limit protects against a driver who registers sessions without end.
+    /// Examines the driver's newest `recentMax` sessions. If more than `unusedMax` of them are unused, deletes the
+    /// oldest unused ones above this number. The limit protects against a driver who registers sessions without end.
     func forgetUnusedBeyondMax(of driver: Int64) throws(SQLiteError) {
         try forgetUnused.run { (bindings) throws(SQLiteError) in
             try bindings.set(1, driver)

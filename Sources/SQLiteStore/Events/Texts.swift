@@ -19,7 +19,7 @@ extension String {
     /// `==` is faster than `haveSameBytes`.
     ///
     /// The comparison of the byte counts makes `==` exact. A text that is equivalent to an ASCII text but has other
-    /// bytes is longer. Its characters outside ASCII take at least two bytes each.
+    /// bytes is longer, because its characters outside ASCII take at least two bytes each.
     func hasSameBytes(asASCII remembered: String) -> Bool {
         utf8.count == remembered.utf8.count && self == remembered
     }

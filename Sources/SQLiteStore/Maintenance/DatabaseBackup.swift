@@ -131,7 +131,7 @@ package enum DatabaseBackup {
         } catch let error as DatabaseError where error.resultCode == .SQLITE_BUSY {
             throw MaintenanceRefusal.inUse(path)
         } catch let error as DatabaseError where preventsLock(error) {
-            // A restore must replace a damaged database nevertheless.
+            // A restore must also replace a damaged database, although SQLite cannot lock it.
             return try DatabaseFiles.takePlace(of: path, new, keepingAt: old)
         } catch {
             throw MaintenanceRefusal(path, error)
@@ -155,8 +155,8 @@ package enum DatabaseBackup {
     /// Opens the database, copies the WAL into the database file, and locks the database until the returned queue is
     /// closed. Throws SQLITE_BUSY if another connection has the database open.
     ///
-    /// While the queue is open, no other process can open the database. In exclusive locking mode, the connection keeps
-    /// the lock that it took to remove the WAL.
+    /// While the queue is open, no other process can open the database, because in exclusive locking mode the
+    /// connection keeps the lock that it took to remove the WAL.
     static func locked(_ path: String) throws -> DatabaseQueue {
         var configuration = Configuration()
         configuration.busyMode = .immediateError

@@ -52,7 +52,7 @@ package struct RestorePlan: Sendable {
     /// if the deletions cannot be read, because the database is damaged or of another version.
     package var undoneErasures: Int? = 0
 
-    /// Why the operator must confirm the restore, in one of three cases:
+    /// The reason why the operator must confirm the restore. There are three cases:
     ///
     /// - The backup has fewer events or drivers than the database.
     /// - The database is of another version, and its deletions cannot be read.

@@ -1,8 +1,8 @@
 // Checks that the rows to which an event refers exist. The table of events has no foreign keys, because SQLite would
 // check them for every stored event. `dwell check`, backups and restores run this check instead.
 //
-// The check also compares `event_key` with the events: each row must list an existing event, and the number of rows
-// must be right. Only `dwell check` looks up each key (KeyCheck.swift).
+// The check also compares `event_key` with the events. Each row must list an existing event. For the events that the
+// table must list, there must be exactly as many rows. Only `dwell check` looks up each key (KeyCheck.swift).
 
 import GRDB
 

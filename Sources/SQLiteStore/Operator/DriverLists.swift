@@ -91,8 +91,8 @@ extension SQLiteEventStore {
         }
     }
 
-    /// Returns the charger ids that begin with `text` among those of registered sessions: at most `limit`, in ascending
-    /// order. Each id is found by a new search in the index, because many sessions may have the same charger.
+    /// Returns the registered sessions' charger ids that begin with `text`: at most `limit`, in ascending order. Uses
+    /// one index search per id, instead of reading all sessions, because many sessions may have the same charger.
     private static func registeredChargers(from text: String, limit: Int, _ db: Database) throws -> [String] {
         var found: [String] = []
         let end = text + "\u{10FFFF}"

@@ -131,8 +131,8 @@ extension SQLiteEventStore: OperatorListReader {
         return low
     }
 
-    /// The maximum duration of a request in milliseconds. If an event was received before an event with a lower id, the
-    /// difference between the two receive times is therefore at most this long.
+    /// The maximum duration of a request in milliseconds. An event with a higher id may have been received earlier than
+    /// an event with a lower id, but at most by this duration.
     private static let receiptsApartMilliseconds: Int64 = 60_000
 
     private static let eventColumnsSQL = """

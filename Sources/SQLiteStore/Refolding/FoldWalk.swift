@@ -13,8 +13,8 @@ struct Refolded {
     var closedSession: Int64?
     /// Whether this is the last event of its second. Always true if no other event shares the second.
     var endsSecond = true
-    /// The stored journey after the last stored event of this second. If no event of the second is stored, it is the
-    /// folded journey right before the second. Deadlines before the second are already applied to that journey.
+    /// The stored journey after the last stored event of this second. If no event of the second is stored, the folded
+    /// journey right before the second, to which all deadlines before the second are already applied.
     var journeyStored: Journey
 
     var isChanged: Bool {

@@ -72,7 +72,7 @@ final class RefoldTable {
     private static let isLateEventUnderWaySQL =
         "\(isUnderWaySQL) AND EXISTS (SELECT 1 FROM refold WHERE refold.driver = driver.id AND cause IS NOT NULL)"
 
-    /// - Parameter ofLateEvent: whether to ignore a refold that no late event has caused.
+    /// - Parameter ofLateEvent: whether to consider only a refold that a late event has caused.
     static func isUnderWay(_ driver: DriverID, ofLateEvent: Bool, _ db: Database) throws -> Bool {
         let condition = ofLateEvent ? isLateEventUnderWaySQL : isUnderWaySQL
         let statement = try db.cachedStatement(

@@ -5,7 +5,7 @@ import Engine
 import JourneyModel
 
 struct RefoldTally {
-    /// Until `finish` is called, only the counts of events. `finish` adds the counts of drivers and sessions.
+    /// The counts of events. `finish` adds the counts of drivers and sessions.
     private(set) var counts = RefoldCounts()
     private var sessions = SessionComparison()
 

@@ -4,7 +4,7 @@
 // - drivers whose refold is not complete
 // - drivers with events whose settings an operator corrects
 //
-// Uses a read connection. The search may read all events of many drivers, and the writer must not wait for that.
+// Uses a read connection, because the search may read all events of many drivers. The writer must not wait for that.
 
 import Engine
 import GRDB

@@ -1,5 +1,5 @@
-// Finds the rows that retention may delete, on a read connection. The writer deletes them later. It gets only values
-// that cannot change before that: row numbers, and an event's driver and corrected time.
+// Finds the rows that retention may delete, on a read connection. The writer deletes them later. The writer therefore
+// gets only values that cannot change in the meantime: row numbers, and an event's driver and corrected time.
 
 import Engine
 import GRDB
@@ -38,7 +38,7 @@ enum AgedRows {
         return AgedEvents(events: events, next: hasNext ? last : nil)
     }
 
-    /// Returns the next sessions to delete, and the next sessions whose registration is to be forgotten.
+    /// Returns the next sessions that `delete` deletes or whose registration it removes.
     static func sessions(
         openedBefore: Moment, after number: Int64, limit: Int, _ db: Database
     ) throws -> [Int64] {

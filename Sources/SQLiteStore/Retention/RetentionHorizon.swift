@@ -89,8 +89,8 @@ enum RetentionHorizon {
         return floor
     }
 
-    /// Stores in `journey_base` the journey after the last event below the new floor. Without an event between the old
-    /// floor and the new one, keeps the stored journey. If no journey is stored, stores IDLE.
+    /// Stores in `journey_base` the journey after the last event below the new floor. If no event lies between the old
+    /// floor and the new one, keeps the stored journey, or stores IDLE if no journey is stored.
     private static func keepBase(_ driver: Int64, from old: Moment?, to floor: Moment, _ db: Database) throws {
         let keep = try db.cachedStatement(
             sql: """

@@ -174,8 +174,8 @@ package enum DatabaseOpening {
     private static func makeDurable(_ db: Database) throws {
         try db.execute(sql: "PRAGMA synchronous = FULL")
         try db.execute(sql: "PRAGMA cache_size = -\(writerCacheKiB)")
-        // SQLite then overwrites deleted data with zeros. The data of a deleted driver is therefore gone from the bytes
-        // of the file, not only from the tables.
+        // This pragma makes SQLite overwrite deleted data with zeros. The data of a deleted driver is therefore gone
+        // from the bytes of the file, not only from the tables.
         try db.execute(sql: "PRAGMA secure_delete = ON")
         try db.execute(sql: "PRAGMA journal_size_limit = \(walBytesMax)")
         for (pragma, expected) in [

@@ -1,8 +1,9 @@
 // After a rebuild has replaced the old file, keeps the old file locked for some seconds. A process that opened the old
 // file before the replacement may still be waiting for a lock on it.
 //
-// If such a process got the lock, it would write to the old file. The WALs of both files would have the same name. The
-// process gives up after `DatabaseOpening.busyTimeoutSeconds`, a little before the old file is unlocked.
+// If such a process got the lock, it would write to the old file, with a WAL of the same name as the new file's WAL. To
+// prevent this, the old file stays locked a little longer than `DatabaseOpening.busyTimeoutSeconds`. The process gives
+// up after that time.
 
 import Dispatch
 import GRDB

@@ -17,7 +17,7 @@ enum RebuildMark {
     }
 
     /// Returns whether the file at `path` is an unfinished copy of the old file in the state `source`
-    /// (`DatabaseRebuild.fingerprint`). All migrations of the copy must be known to this binary.
+    /// (`DatabaseRebuild.fingerprint`). Returns false if this binary does not know all migrations of the copy.
     static func isOf(_ source: String, _ path: String) -> Bool {
         guard DatabaseCopy.exists(path), let queue = try? DatabaseQueue(path: path) else { return false }
         defer { try? queue.close() }

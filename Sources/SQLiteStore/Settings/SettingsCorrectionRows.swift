@@ -91,8 +91,8 @@ enum SettingsCorrectionRows {
         }
         var insteadOf: Int64?
         if let version = order.insteadOf {
-            // Without a row, no event was stored with this settings version. The correction could then change no event,
-            // and the version is probably a mistake.
+            // If this settings version has no row, no event was stored with it. The correction could change no event,
+            // so the version is probably a mistake.
             insteadOf = try Int64.fetchOne(
                 db, sql: "SELECT id FROM settings_version WHERE version = ?", arguments: [version])
             guard insteadOf != nil else { return .unknownSettings(version) }
@@ -122,7 +122,7 @@ enum SettingsCorrectionRows {
         return .begun(correction(added), continues: false)
     }
 
-    /// Adds a row if there is none.
+    /// Returns the settings' row number in `settings_version`. Adds a row if there is none.
     private static func row(of found: Resolved, at now: Moment, _ db: Database) throws -> Int64 {
         if let row = found.row { return row }
         try db.execute(

@@ -77,11 +77,11 @@ package final class SQLiteTransferSource: TransferSource {
         }
     }
 
-    /// In the last pass of a transfer, an unfinished refold is an obstacle unless a late event caused it. The target,
-    /// PostgreSQL, can complete the refold of a late event.
+    /// If a late event caused an unfinished refold by the current rules, the refold is no obstacle, because the target,
+    /// PostgreSQL, can complete it. Any other unfinished refold is an obstacle in the last pass of a transfer.
     ///
-    /// PostgreSQL cannot complete any other refold. The driver's rows may lack values that PostgreSQL cannot compute
-    /// (Refolding.swift), or have settings that a correction replaces.
+    /// PostgreSQL cannot complete such a refold, because the driver's rows may lack values that PostgreSQL cannot
+    /// compute (Refolding.swift), or have settings that a correction replaces.
     package func obstacle(isFinal: Bool) throws -> String? {
         try read { db, _ in
             let old = try Int.fetchOne(

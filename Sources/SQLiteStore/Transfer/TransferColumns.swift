@@ -20,7 +20,8 @@ struct TransferColumns {
         sql = "SELECT \(columns.map { "\($0.value) AS \($0.key)" }.joined(separator: ", ")) FROM \(from)"
     }
 
-    /// SQLiteTransferSource adds `last_seq`. The target of the transfer computes the other columns of its table.
+    /// SQLiteTransferSource adds the column `last_seq`. The target of the transfer computes the columns of its table
+    /// `driver` that are missing here.
     static let driver = TransferColumns(
         "driver", from: "json_each(?1) AS listed CROSS JOIN driver ON driver.id = listed.value",
         [

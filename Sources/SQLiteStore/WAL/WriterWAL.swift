@@ -31,8 +31,8 @@ final class WriterWAL {
     /// How many milliseconds to wait for a reader that prevents the truncation of the WAL. The writer waits only after
     /// a transaction that removes rows, and when an operator waits for the removal (`finishRemoval`).
     ///
-    /// In other cases it does not wait. A backup or a replicator may read for hours, and each wait would delay other
-    /// requests.
+    /// In other cases it does not wait, because a backup or a replicator may read for hours, and each wait would delay
+    /// other requests.
     private static let readerTimeoutMilliseconds: Int32 = 100
 
     /// Must be called within each transaction. If the transaction removes something that must be gone from the WAL,

@@ -190,7 +190,7 @@ struct Columns: ~Copyable {
     }
 
     func optionalText(_ index: Int32) -> String? {
-        // Only after sqlite3_column_text does sqlite3_column_bytes return the length of the text.
+        // sqlite3_column_bytes returns the length of the text only if it is called after sqlite3_column_text.
         guard let start = sqlite3_column_text(handle, index) else { return nil }
         let bytes = UnsafeBufferPointer(start: start, count: Int(sqlite3_column_bytes(handle, index)))
         return String(decoding: bytes, as: UTF8.self)

@@ -18,9 +18,9 @@ final class Writer: @unchecked Sendable {
     /// Maximum number of requests per transaction. It is large, so that many requests share the cost of one sync. It is
     /// not larger, because no request gets its response before the whole transaction is committed.
     static let groupMax = 512
-    /// Maximum number of pieces of work in `parked`. Above this number, work is accepted only if a part of it is
-    /// already stored (`WriterWork.hasStored`). The number is limited because every piece is tried again each time that
-    /// refolds continue.
+    /// Maximum number of pieces of work in `parked`. Beyond this number, work is parked only if a part of it is already
+    /// stored (`WriterWork.hasStored`), and fails otherwise. The number is limited because the writer tries every
+    /// parked piece again each time that refolds continue.
     static let parkedMax = 1_000
 
     private let pool: DatabasePool
@@ -110,8 +110,9 @@ final class Writer: @unchecked Sendable {
     /// Keeps work that waits for refolds. If `parkedMax` pieces already wait, fails the work unless a part of it is
     /// already stored.
     ///
-    /// Only deletions and appended events can be stored in part. A driver has at most one event that is stored in part.
-    /// This is a late event, and the driver's next event is stored only after its refold is complete.
+    /// Only deletions and appended events can be stored in part. An event that is stored in part is a late event whose
+    /// refold is not complete. A driver has at most one, because the driver's next event is stored only after this
+    /// refold.
     private func park(_ waiting: [WriterWork]) {
         for work in waiting {
             if parked.count < Self.parkedMax || work.hasStored {
@@ -197,8 +198,8 @@ final class Writer: @unchecked Sendable {
             pool.asyncWriteWithoutTransaction { [self] _ in
                 for work in parked { work.fail(.unavailable("the store is closed")) }
                 parked = []
-                // Copies the WAL into the database file. After the server has stopped, an operator may copy only that
-                // file. The read connections are closed later, but cannot copy the WAL.
+                // Copies the WAL into the database file, because an operator may copy only this file after the server
+                // has stopped. The read connections are closed later, but cannot copy the WAL.
                 _ = connection?.log.truncateUnlessRead()
                 connection = nil
                 continuation.resume()

@@ -30,9 +30,9 @@ extension WriterConnection {
                 case .waits(let first):
                     return .waits(.appendMany([first] + appends[(index + 1)...], after: outcomes, waiting))
                 }
-                // After a completed refold, the remaining events go to another transaction. The refold is charged to
-                // the rate limits after the commit of the present transaction. The limits therefore include it when
-                // they are applied to the next event.
+                // After a completed refold, the remaining events go to another transaction, because the refold is
+                // charged to the rate limits only after a commit. The limits then include the refold when they are
+                // applied to the next event.
                 if index + 1 < appends.count, append.isStored || .now >= timeSliceEnds {
                     return .goesOn(.appendMany(Array(appends[(index + 1)...]), after: outcomes, waiting))
                 }

@@ -136,14 +136,15 @@ enum AppleRows {
     /// Ends the driver's sessions with Apple that were created before the consent was revoked. A later sign-in is a new
     /// consent, so its session continues. If `revokedAtSeconds` is nil, ends all sessions with Apple.
     ///
-    /// The clocks may differ, so a sign-in up to `clockDifferenceSecondsMax` after the revocation counts as before it.
-    /// A sign-in whose stored time is in the future also counts as before it. That time was stored before the clock was
-    /// set back.
+    /// Two kinds of later sign-ins also count as earlier than the revocation. The first are sign-ins up to
+    /// `clockDifferenceSecondsMax` after it, because the clocks may differ. The second are sign-ins whose stored time
+    /// is in the future, because that time was stored before the clock was set back.
     ///
-    /// Deletes Apple's refresh tokens. Does not queue them for revocation, because Apple has already revoked them. If
-    /// one of the tokens may be newer than the revocation, keeps all of them.
+    /// Also deletes Apple's refresh tokens of the driver, unless one of them may be newer than the revocation. Does not
+    /// queue them for revocation, because Apple has already revoked them.
     ///
-    /// A token may be newer if a session with Apple remains, or if the audit has a later exchange of a code.
+    /// A token may be newer if a session with Apple remains, or if the audit records an exchange of an authorization
+    /// code after the revocation.
     private static func forgetConsent(
         of driver: Int64, revokedAtSeconds: Int64?, at now: Moment, _ db: any SQLTransaction
     ) throws {

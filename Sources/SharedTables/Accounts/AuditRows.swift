@@ -19,14 +19,15 @@ package enum AuditRows {
     /// each condition, at most `forgottenMax` entries are deleted. Old entries cannot pile up, because `forgottenMax`
     /// is larger than `forgettingInterval`.
     ///
-    /// A new entry with another number deletes nothing, because concurrent transactions would delete the same entries.
-    /// On PostgreSQL, only one of these transactions would succeed, and the others would have to run again.
+    /// Other new entries delete no `passing` entries. If every new entry did, concurrent transactions would delete the
+    /// same entries. On PostgreSQL, only one of these transactions would succeed, and the others would have to run
+    /// again.
     static let forgettingInterval: Int64 = 64
     private static let forgottenMax: Int64 = 128
 
-    /// SQL condition for entries of frequent requests. These are some requests by the driver, refused code requests for
-    /// the driver's number, and refused sign-ins with codes. Only the newest `requestsPerDriverMax` of each driver are
-    /// kept.
+    /// SQL condition for entries of frequent requests. These are the driver's requests that add or remove a device,
+    /// change the profile or export the account, refused code requests for the driver's number, and refused sign-ins
+    /// with codes. Only the newest `requestsPerDriverMax` of each driver are kept.
     ///
     /// The index `audit_of_requests` must have the same condition, word for word, so that SQLite can use the index.
     private static let requests = """
@@ -66,7 +67,7 @@ package enum AuditRows {
     }
 
     /// Adds an entry about `driver` for an action of somebody else, for example of another driver. The entry has no
-    /// request origin. `driver` can read the entry, and must not learn the origin of somebody else's request.
+    /// request origin, because `driver` can read the entry, and must not learn the origin of somebody else's request.
     static func add(
         _ action: AuditAction, _ outcome: AuditOutcome, reason: String, ofAnother driver: Int64, at now: Moment,
         _ db: any SQLTransaction

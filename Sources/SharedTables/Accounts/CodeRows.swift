@@ -1,4 +1,4 @@
-// Issues one-time codes within the limits (CodeSendLimits). A number with an account and a number without one cause the
+// Issues one-time codes within the limits (CodeSendLimits). Phone numbers with and without an account go through the
 // same steps. Guesses are in GuessRows.
 
 import Identity
@@ -192,11 +192,11 @@ enum CodeRows {
             arguments: [send.phone, send.address, new.digest, send.now, new.expiresAt])
     }
 
-    /// Stores the address's request if the new code was held back, which means that it was not sent. If an earlier
-    /// request from this address got a code, that code stays valid until it expires.
+    /// Stores the request of an address whose new code was held back, that is, not sent. If an earlier request from
+    /// this address got a code, that code stays valid until it expires.
     ///
-    /// The address may make new guesses, as after `replaceCode`. Otherwise the number of remaining guesses would reveal
-    /// whether the phone number has an account.
+    /// Sets the address's number of wrong guesses to 0, as `replaceCode` does for a code that is sent. Otherwise the
+    /// number of remaining guesses would reveal whether the phone number has an account.
     private static func keepCode(_ send: Send, insteadOf new: NewCode, _ db: any SQLTransaction) throws {
         try db.execute(
             sql: """

@@ -40,8 +40,8 @@ package enum DeviceRows {
             }
         let owner = try Int64.fetchOne(
             db, sql: "SELECT driver FROM device WHERE push_token = ?", arguments: [device.pushToken])
-        // Until now, the phone belonged to another driver. The old row is deleted, so that its waiting notifications
-        // and settings do not reach the new driver.
+        // If the device was registered for another driver until now, its old row is deleted. The old row's waiting
+        // notifications and settings therefore do not reach the new driver.
         if let owner, owner != driver {
             try db.execute(sql: "DELETE FROM device WHERE push_token = ?", arguments: [device.pushToken])
         }
@@ -69,7 +69,8 @@ package enum DeviceRows {
             arguments: [
                 device.pushToken, driver, session, device.platform, device.environment, device.appVersion, now,
             ])
-        // This device counts as the newest. If the clock was set back, other devices may have later times.
+        // This device counts as the newest, whatever its time: if the clock was set back, other devices may have later
+        // times.
         try db.execute(
             sql: """
                 DELETE FROM device WHERE id IN (

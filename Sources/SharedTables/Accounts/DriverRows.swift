@@ -1,5 +1,5 @@
-// Finds, creates, reads and changes drivers as users who sign in. Each store handles the current journeys in the same
-// rows itself.
+// Finds, creates, reads and changes drivers as users who sign in. The rows of `driver` also contain the drivers'
+// current journeys, which each store reads and writes itself.
 
 package import Identity
 package import JourneyModel

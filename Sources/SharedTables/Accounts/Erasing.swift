@@ -1,5 +1,6 @@
-// Begins the deletion of a driver. One transaction removes everything that identifies or reaches the driver, renames
-// the driver, and records the deletion. After that, no request finds the driver.
+// Begins the deletion of a driver. One transaction removes everything that identifies the driver, and the driver's
+// sign-in sessions and devices. It also renames the driver and records the deletion. After that, no request finds the
+// driver.
 //
 // Events remain, without a link to a person. Later transactions rewrite the events, and the other tables that may have
 // many of the driver's rows (EventErasure.swift).
@@ -17,9 +18,9 @@ struct Erasing: Sendable {
     /// Whether the command `dwell driver erase` requested the deletion. Such a deletion gets an additional audit entry.
     var isByOperator = false
 
-    /// Begins the deletion, and completes it if only a few rows must be rewritten. Records a deletion even of a driver
-    /// without stored data, so that the driver's tokens are rejected. Returns the effects on SQLite's WAL and on the
-    /// writer's cache of drivers.
+    /// Begins the deletion, and completes it if only a few rows must be rewritten. If nothing is stored about the
+    /// driver, still records the deletion, so that the driver's tokens are rejected. Returns the effects on SQLite's
+    /// WAL and on the writer's cache of drivers.
     func erase(_ driver: DriverID, _ db: any SQLTransaction) throws -> ChangeEffects {
         let digest = digests.driver(driver)
         let row = try DriverRows.row(of: driver, db)

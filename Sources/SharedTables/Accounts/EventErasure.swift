@@ -9,9 +9,9 @@ package protocol EventErasure: Sendable {
     /// file here. Truncating the WAL after the deletion then takes less time.
     func prepareErasure() async
 
-    /// Called in the transaction that deletes a driver who has no row. Meanwhile, an event may add the driver in
-    /// another transaction. Makes the two transactions conflict: one of them runs again, and finds the row or the
-    /// tombstone.
+    /// Called in the transaction that deletes a driver who has no row. At the same time, another transaction may add
+    /// this driver for an event. Makes the two transactions conflict, so that one of them runs again, and finds the row
+    /// or the tombstone.
     func collideWithAdding(_ driver: DriverID, at now: Moment, _ db: any SQLTransaction) throws
 
     /// Stores that the deletion has begun. Renames the driver to `pseudonym`, so that no request finds the driver any
@@ -55,8 +55,8 @@ extension EventErasure {
     package func collideWithAdding(_ driver: DriverID, at now: Moment, _ db: any SQLTransaction) throws {}
 }
 
-/// Searches a database for data that a deletion has left behind, for `dwell verify-erased`. To find faults of the code
-/// that deletes, the search does not use that code.
+/// Searches a database for data that a deletion has left behind, for `dwell verify-erased`. The search does not use the
+/// code of the deletion, so that it also finds data that a fault in this code has left behind.
 package protocol ErasureSearch: Sendable {
     /// Returns every place that contains an identifier.
     func find(_ identifiers: [String]) async throws -> [ErasureFinding]

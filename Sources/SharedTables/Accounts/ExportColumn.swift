@@ -3,8 +3,8 @@
 import Engine
 import JourneyModel
 
-/// The name and the form of a JSON member. Both are derived from the name of a column. This happens once per list,
-/// because an export may have millions of values.
+/// The name and the form of a JSON member. Both are derived from the name of a column, once per list and not once per
+/// value, because an export may have millions of values.
 package struct ExportColumn: Sendable {
     fileprivate enum Form: Sendable {
         case plain, boolean

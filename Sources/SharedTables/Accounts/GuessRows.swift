@@ -20,8 +20,8 @@ struct GuessRows {
         now = origin.at
     }
 
-    /// A guess beyond the limits is not counted. If it were, someone who keeps guessing could lock the phone number
-    /// forever.
+    /// Judges a guess, and counts it if it is wrong. A guess beyond the limits is not counted: otherwise someone who
+    /// keeps guessing could lock the phone number forever.
     func judge(_ guess: [UInt8], _ db: any SQLTransaction) throws -> CodeRule {
         let begin = now.advanced(byMilliseconds: -GuessRule.dayMilliseconds)
         try CodeRows.prune("one_time_code_guess", before: begin, db)
@@ -76,7 +76,7 @@ struct GuessRows {
     private func codes(
         _ condition: String, _ arguments: SQLArguments, _ db: any SQLTransaction
     ) throws -> [(code: StoredCode, wrongCount: Int)] {
-        // `issued_at_ms` does not give the order of the codes. It is the time of the address's last request. If the
+        // The codes are not ordered by `issued_at_ms`, because it is the time of the address's last request. If the
         // code of that request was held back, the row still has an older code.
         try SQLRow.fetchAll(
             db,

@@ -1,6 +1,6 @@
-// Renews refresh tokens, and the single tokens that shipped clients have instead of a token pair. The transaction that
-// spends a refresh token also judges it. If two requests present the same token at once, one of them therefore finds it
-// spent.
+// Renews refresh tokens, and the single tokens that shipped clients have instead of a token pair. One transaction
+// judges a refresh token and marks it as spent. If two requests present the same token at once, one of them therefore
+// finds it spent.
 
 import Identity
 import JourneyModel
@@ -51,8 +51,8 @@ enum RenewalRows {
         _ sid: String, of driver: DriverID, until expiresAt: Moment, from origin: RequestOrigin,
         _ db: any SQLTransaction
     ) throws -> RenewalOutcome {
-        // Only a single token may be renewed here. An access token of a pair is valid for an hour. Renewed as a single
-        // token, it would give access for a month.
+        // Only a single token may be renewed here. An access token of a pair is valid for an hour. If it were renewed
+        // as a single token, it would give access for a month.
         let session = try SignInSessionRows.row(of: sid, driver: driver, db)
         guard let session, session.kind == .legacy else {
             try AuditRows.add(
@@ -88,8 +88,9 @@ enum RenewalRows {
         )
     }
 
-    /// Sets the session's last use to the time of this request, unless the stored time is later. A stored time in the
-    /// future is replaced, because it was stored before the clock was set back.
+    /// Sets the session's expiry to `expiresAt` and its last use to the time of this request, but keeps stored times
+    /// that are later. A stored last use in the future is replaced all the same, because it was stored before the clock
+    /// was set back.
     private static func renewed(
         _ session: SignInSessionRow, until expiresAt: Moment, reason: String?, from origin: RequestOrigin,
         _ db: any SQLTransaction
@@ -112,10 +113,10 @@ enum RenewalRows {
     }
 
     /// Deletes the session's expired tokens. If more than `refreshTokensPerSessionMax` tokens remain, deletes up to
-    /// four of the others.
+    /// four of the surplus tokens.
     ///
-    /// The tokens to keep are first the unspent ones, then the spent ones that were issued last. An unspent token is
-    /// therefore kept even if the clock was set back. The order is not by `expires_at_ms`: if the lifetime of tokens
+    /// Unspent tokens are kept first, then the spent tokens that were issued last. An unspent token is therefore kept
+    /// even if the clock was set back. The spent tokens are not ordered by `expires_at_ms`: if the lifetime of tokens
     /// was shortened, a new token expires before older ones.
     private static func forgetOld(of session: Int64, at now: Moment, _ db: any SQLTransaction) throws {
         try db.execute(

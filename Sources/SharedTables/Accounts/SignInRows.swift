@@ -49,7 +49,8 @@ enum SignInRows {
     }
 
     /// How long a used nonce is kept after its identity token has expired, in seconds. A server judges a token by the
-    /// time at which the request's head arrived. A used nonce must therefore still be known after the token's expiry.
+    /// time at which the request's head arrived, so a slow request may still use a token that has expired meanwhile.
+    /// The used nonce must still be known then.
     private static let nonceKeptSeconds = 86_400
 
     /// Stores the nonce. Returns false when it was used before.

@@ -83,7 +83,7 @@ enum SignInSessionRows {
         }
     }
 
-    /// Unlike `end`, adds no revocation.
+    /// Deletes a session and the rows that depend on it. Unlike `end`, adds no row to the feed of revocations.
     static func remove(_ session: SignInSessionRow, _ db: any SQLTransaction) throws {
         try db.execute(sql: "DELETE FROM device WHERE session = ?", arguments: [session.id])
         try db.execute(sql: "DELETE FROM refresh_token WHERE session = ?", arguments: [session.id])

@@ -11,7 +11,8 @@ package enum ConsumptionRows {
     /// Maximum number of old rows deleted with each insert.
     private static let deletedPerInsert = 4
 
-    /// If the driver repeats the stored answer, the stored time does not change.
+    /// Stores the driver's answer with its time. If the driver repeats the stored answer, the stored time does not
+    /// change.
     static func setConsent(
         _ isGiven: Bool, of driver: Int64, at now: Moment, _ db: any SQLTransaction
     ) throws -> ConsumptionConsent {

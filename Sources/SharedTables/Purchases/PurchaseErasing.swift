@@ -11,8 +11,8 @@ extension PurchaseRows {
     static func erase(_ driver: Int64, _ db: any SQLTransaction) throws {
         try eraseNotificationsAboutCustomer(driver, db)
         for (table, key) in [("purchase_transaction", "id"), ("purchase_renewal", "purchase")] {
-            // Facts of revoked signers must be deleted first. A fact without a signer is believed, and the statements
-            // below remove the signers from all facts.
+            // Facts of revoked signers must be deleted before the statements below remove the signers from the facts.
+            // Otherwise they would be believed, because a fact without a signer is believed.
             try db.execute(
                 sql: """
                     DELETE FROM \(table) WHERE purchase IN (SELECT id FROM purchase WHERE driver = ?)

@@ -194,8 +194,8 @@ package enum PurchaseRows {
             arguments: [purchase, fact.signedDate, fact.payload, signer, fact.proof?.signature])
     }
 
-    /// Returns whether a fact is newer than the stored believed fact, or no believed fact is stored. A fact of a
-    /// revoked signer is never newer than a believed fact.
+    /// Returns true if no believed fact is stored, or if the new fact is newer than the stored believed one. A fact of
+    /// a revoked signer never counts as newer than a believed fact.
     ///
     /// Like `PurchaseFacts`, compares the signing dates first. The other columns of the stored fact are large, so they
     /// are read only if the dates are equal.
@@ -213,9 +213,9 @@ package enum PurchaseRows {
         return try known.map(decide) ?? true
     }
 
-    /// Returns whether the database records this proof's signer as revoked. The caller's verifier may not know this,
-    /// because another process may have recorded it. The verifier of `dwell purchases replay` never reads these
-    /// records.
+    /// Returns whether the database records this proof's signer as revoked. The verifier that accepted the proof may
+    /// not know of the revocation: another process may have recorded it, and the verifier of `dwell purchases replay`
+    /// never reads these records.
     private static func isRevoked(_ proof: SignatureProof?, _ db: any SQLTransaction) throws -> Bool {
         guard let proof else { return false }
         return try Bool.fetchOne(

@@ -11,10 +11,11 @@ enum PushOutboxRows {
     /// hour.
     static let wakeIntervalMilliseconds: Int64 = 1_200_000
 
-    /// Adds an entry, unless its device was removed or now belongs to another driver. A background push also needs a
-    /// pause of `wakeIntervalMilliseconds` since the device's previous background push.
+    /// Adds an entry, unless its device was removed or now belongs to another driver. A background push is added only
+    /// if the device's previous background push was at least `wakeIntervalMilliseconds` ago.
     ///
-    /// If the time of the previous background push is in the future, the clock was set back. The time is then ignored.
+    /// If the time of the previous background push is in the future, the clock was set back, and this interval is not
+    /// required.
     static func add(_ entry: PushEntry, at now: Moment, _ db: any SQLTransaction) throws {
         let lastWake = now.advanced(byMilliseconds: -wakeIntervalMilliseconds).millisecondsSinceEpoch
         let added = try db.execute(
@@ -48,17 +49,18 @@ enum PushOutboxRows {
         }
     }
 
-    /// Returns the latest time to which a next attempt can be set now. If an entry has a later time, the clock was set
-    /// back, and the entry is due now. This does not apply to the first attempt of a warning.
+    /// Returns the latest time to which a next attempt can be set now. If an entry's next attempt is later than this,
+    /// the clock was set back, and the entry is due now. The first attempt of a warning is an exception (`isAheadSQL`).
     ///
-    /// If the clock was set back by less than the longest pause, an entry's time may still be below the returned time.
-    /// Such an entry waits until its time.
+    /// If the clock was set back by less than the longest pause, the time of an entry may be in the future without
+    /// exceeding the returned time. Such an entry is not due before its time.
     private static func latestAttempt(at now: Moment) -> Moment {
         ServerClocks.latest(at: now).advanced(byMilliseconds: PushSender.retryMillisecondsMax)
     }
 
     /// The SQL condition that an entry's next attempt is later than `latest`, because the clock was set back. It
-    /// excludes the first attempt of a warning, which depends on a deadline and may be later than `latest` anyway.
+    /// excludes the first attempt of a warning: that time depends on a deadline, and may be later than `latest` even if
+    /// the clock was never set back.
     private static func isAheadSQL(_ entry: String, _ latest: String) -> String {
         "\(entry).next_attempt_at_ms > \(latest) AND (\(entry).attempt_count > 0 OR \(entry).kind <> 'grace_ending')"
     }
@@ -66,8 +68,9 @@ enum PushOutboxRows {
     /// Returns at most `limit` due entries, those with the earliest due times first. For each device, returns only the
     /// first due entry. If an earlier entry of a device waits for another attempt, returns none for this device.
     ///
-    /// The query joins the drivers last: on Citus, they are on other servers than the entries and devices. With one
-    /// condition instead of `passed` and `ahead`, the query would read the whole index.
+    /// The query joins the drivers last, because on Citus they are on other servers than the entries and devices. It
+    /// finds the due entries with two subqueries, `passed` and `ahead`. With one subquery for both conditions, it would
+    /// read the whole index.
     static func due(at now: Moment, limit: Int, _ db: any SQLTransaction) throws -> [DuePush] {
         let isFirst = """
             NOT EXISTS (

@@ -23,8 +23,8 @@ package protocol SQLTransaction {
     /// Returns the SQL expression that turns the value of `column`, a reference to a session, into a session_id.
     func sessionIDSQL(_ column: String) -> String
 
-    /// An SQL expression for a query of `driver`: the reference to the session of the driver's journey, as in a column
-    /// `session`. NULL if the journey has no session.
+    /// The SQL expression, in a query of `driver`, for the session of the driver's journey. Its value refers to the
+    /// session as a column `session` does, and is NULL if the journey has no session.
     var currentSessionSQL: String { get }
 
     /// Returns the SQL condition that a Boolean column has this value. For SQLite, the condition is the column itself

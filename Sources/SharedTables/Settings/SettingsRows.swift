@@ -29,9 +29,9 @@ extension SQLDatabase {
     /// Records that these settings and rules are in force from `now` on. `rules` is nil if there are no rules. Does
     /// nothing if the newest recorded change has the same settings and rules.
     ///
-    /// Also does nothing if a change to these settings and rules is recorded within `sameChangeMilliseconds` of `now`,
-    /// and the newest change is later than `now`. This happens if a slow server records a change after another server
-    /// has recorded this change and a further one.
+    /// Also does nothing if another server has already recorded this change and a further one, before this slower
+    /// server records it. The signs are that the newest change is later than `now`, and that a change to these settings
+    /// and rules is recorded within `sameChangeMilliseconds` of `now`.
     ///
     /// If `note` (author and reason) equals the newest recorded note, stores the change without a note and returns
     /// false.
