@@ -32,7 +32,7 @@ package enum CaptureOutcome: Hashable, Sendable {
 }
 
 package struct AnalyticsForwarding: Sendable {
-    /// The store keeps the position of this consumer in the event feed under this name.
+    /// The name under which the store keeps the position of analytics in the event feed.
     package static let consumer = "analytics"
     static let idleMilliseconds: Int64 = 1000
     static let batchMax = 200
@@ -58,8 +58,8 @@ package struct AnalyticsForwarding: Sendable {
     /// The size of the next request, and the failures so far. These values are not stored, so a new process begins with
     /// the defaults.
     struct Pace: Hashable, Sendable {
-        /// The number of events in the next request. Each refusal halves the number, until the invalid event is sent
-        /// alone and skipped. Each success doubles the number.
+        /// The number of events in the next request. Each refusal halves the number, until the invalid event is alone
+        /// in a request and can be skipped. Each success doubles the number, up to `batchMax`.
         var batchSize = AnalyticsForwarding.batchMax
         /// Consecutive failures.
         var failureCount = 0
@@ -124,8 +124,8 @@ package struct AnalyticsForwarding: Sendable {
     /// Returns the pause before the next attempt, in milliseconds. Consecutive failures double the pause, from 1 s to
     /// 60 s. If the service asks for a longer pause, returns that pause.
     ///
-    /// A random time of up to half the pause is added, so that several servers do not retry together. Nothing is added
-    /// to a pause that the service asked for.
+    /// A random time of up to half the pause is added to the pause after a failure, so that several servers do not
+    /// retry together. Nothing is added to a pause that the service asked for.
     private func pause(_ pace: inout Pace, reason: String, waiting: Int64?, atLeastSeconds: Int?) -> Int64 {
         // A shutdown cancels the read or the request in progress. This is not a failure.
         if Task.isCancelled { return Self.idleMilliseconds }

@@ -48,20 +48,20 @@ package final class CurrentSettings: Sendable {
         current.withLock { ($0.settings, $0.rules) }
     }
 
-    /// Returns the settings version, the eight settings as JSON, and the rules. Without rules, `/native/config` returns
-    /// this JSON to every driver.
+    /// Returns the version and the JSON of the settings in force, and the rules. If there are no rules,
+    /// `/native/config` returns this JSON to every driver.
     package func readWireJSON() -> (version: String, wireJSON: [UInt8], rules: SettingsRules?) {
         current.withLock { ($0.settings.version, $0.wireJSON, $0.rules) }
     }
 
-    /// Returns the driver's settings. If rules name chargers, the settings may differ between chargers. For an event,
-    /// the store then chooses the settings by the event's charger.
+    /// Returns the driver's settings. If rules name chargers, these are several settings, from which the store chooses
+    /// by the event's charger.
     package func choice(for subject: SettingsSubject) -> SettingsChoice {
         let (settings, rules) = readWithRules()
         return rules?.choice(for: subject) ?? SettingsChoice(byCharger: [], otherwise: settings)
     }
 
-    /// Every later request uses these settings and rules.
+    /// Puts these settings and rules in force for all later requests.
     package func replace(with settings: VersionedSettings, rules: SettingsRules? = nil) {
         let inForce = InForce(settings, rules)
         current.withLock { $0 = inForce }

@@ -56,8 +56,8 @@ package struct EventTallies: Hashable, Sendable {
     /// The row number, or on PostgreSQL the feed position, of the examined event that was stored last.
     package var last: Int64
     package var tallies: [EventTally]
-    /// False if there were more events than one query may examine. The events that were stored first are then not
-    /// counted.
+    /// False if there were more events than one query may examine. In that case, the events that were stored first are
+    /// not counted.
     package var isWhole: Bool
 
     package init(last: Int64, tallies: [EventTally], isWhole: Bool) {
@@ -102,7 +102,7 @@ package actor DashboardSnapshot {
     }
 
     package static let minutes: Int64 = 60
-    /// For this time, every call returns the same snapshot.
+    /// How long every call returns the same snapshot.
     package static let refreshMilliseconds: Int64 = 1000
 
     private struct Key: Hashable {
@@ -130,8 +130,8 @@ package actor DashboardSnapshot {
             return cached
         }
         let first = Self.minute(now) - Self.minutes + 1
-        // If all cached counts are more than an hour old, begin again with the events of the last hour. Otherwise the
-        // query would also count older events.
+        // If all cached counts are more than an hour old, begin again with the events of the last hour. If `last` were
+        // kept, the query would also count events that are older than an hour.
         if let cached, Self.minute(cached.asOf) < first { (last, counts, incompleteMinute) = (nil, [:], nil) }
         let before = last
         let new = try await reader.tallies(after: before, since: Moment(millisecondsSinceEpoch: first * 60_000))

@@ -32,8 +32,8 @@ package protocol DeadlineStore: Sendable {
     /// Returns the earliest deadline of all drivers, or nil when there is none. The deadline may have passed, because
     /// it remains until its expiry is stored.
     ///
-    /// Drivers whose refold is under way are left out, because the refold may change their deadlines. On PostgreSQL,
-    /// drivers whose refold has not begun are left out too.
+    /// Leaves out drivers whose refold is under way, because the refold may change their deadlines. On PostgreSQL, also
+    /// leaves out drivers who need a refold that has not begun.
     func earliestDeadline() async throws(StoreFailure) -> Moment?
 
     /// Stores the expiries for the deadlines before `request.now`, earliest deadline first, for at most
@@ -149,8 +149,8 @@ package struct ExpiryScheduler: Sendable {
         }
     }
 
-    /// Stores all expiry events that are due now, in several transactions. Returns failures; if there are very many,
-    /// only some of them.
+    /// Stores all expiry events that are due now, in several transactions. Returns the failures, or only some of them
+    /// if there are very many.
     @discardableResult
     package func storeDueExpiries() async throws(StoreFailure) -> [StoreFailure] {
         let now = clock()
@@ -178,9 +178,9 @@ package struct ExpiryScheduler: Sendable {
     /// Returns the time to wait in milliseconds: until 1 ms after the earliest deadline, but at most
     /// `pauseMillisecondsMax`. The millisecond is added because a deadline is due only after its time.
     ///
-    /// If the earliest deadline is before `begun`, the round could not store its expiry, and the result is
-    /// `pauseMillisecondsMax`. An immediate new attempt would not help, because the expiry must wait, for example until
-    /// a refold ends.
+    /// If the earliest deadline is before `begun`, the round could not store its expiry, because the expiry must wait,
+    /// for example until a refold ends. An immediate new attempt would not help, so the result is
+    /// `pauseMillisecondsMax`.
     func pauseMilliseconds(afterRoundBegunAt begun: Moment) async throws(StoreFailure) -> Int64 {
         guard let earliest = try await store.earliestDeadline(), earliest >= begun else {
             return Self.pauseMillisecondsMax

@@ -13,7 +13,7 @@ package protocol EventFeed: Sendable {
     func storedEvents(after id: Int64, limit: Int) async throws(StoreFailure) -> [FeedEvent]
 
     /// Whether row numbers are consecutive. If true, a gap tells the consumer that events were deleted before it read
-    /// them. If false, the store itself counts such events as lost.
+    /// them, and the consumer counts them as lost. If false, the store itself counts them.
     var hasConsecutiveIDs: Bool { get }
 
     /// Returns the position of the named consumer. Without a stored position, the consumer starts at the first event.

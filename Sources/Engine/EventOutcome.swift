@@ -14,8 +14,8 @@ package enum EventOutcome: Hashable, Sendable {
     case driverNotFound
     /// The idempotency key is new, and the sender (a driver or a service) has used up the rate limit: 429.
     ///
-    /// The store itself returns this case only for a late event, if `RefoldCharging` does not permit the event's
-    /// refold. Large refolds are charged, so a sender's earlier refolds can use up the limit.
+    /// The store itself returns this case only for a late event whose refold `RefoldCharging` does not permit. Large
+    /// refolds count against the sender's rate limit, so earlier refolds can use it up.
     case rateLimited
     /// The event is not stored, or it is unknown whether it is stored. `StoreFailure` says which.
     case failed(StoreFailure)
@@ -39,7 +39,7 @@ package struct StoredEvent: Hashable, Sendable {
 }
 
 extension EventOutcome {
-    /// Whether the client's request is the reason why the event is not stored. False if the server failed.
+    /// Whether the event is not stored because of the client's request, and not because of a failure of the server.
     package var isRefusal: Bool {
         switch self {
         case .rateLimited, .keyReused, .sessionNotFound, .driverNotFound: true

@@ -3,8 +3,8 @@ package import RateLimiting
 
 /// The port that makes events durable. Each implementation passes `EventStoreContract` in TestSupport.
 package protocol EventStore: Sendable {
-    /// Stores one event, or finds that the event is already stored, or refuses the event. If the event is stored,
-    /// returns only after its transaction is on disk.
+    /// Stores one event, unless it is already stored or the store refuses it. If the event is stored, returns only
+    /// after its transaction is on disk.
     ///
     /// A refused event changes nothing in the database, and does not affect the other events of its transaction. The
     /// events of a driver are applied in the order of the calls.
@@ -19,7 +19,8 @@ package protocol EventStore: Sendable {
     /// Looks for the driver's stored event with the idempotency key of `submission`. Returns `.replayed` if the members
     /// of both events are the same, `.keyReused` if they differ, and nil without such an event.
     ///
-    /// `Ingest` calls this method for an event that is over the rate limit, because a repeat always gets its response.
+    /// `Ingest` calls this method for an event that is over the rate limit, because even then a repeat gets its
+    /// response.
     func lookUp(_ submission: EventSubmission, of driver: DriverID) async throws(StoreFailure) -> EventOutcome?
 
     /// Looks up several submissions with one read of the store. Returns one element per submission.
@@ -43,8 +44,8 @@ package struct AppendRequest: Sendable {
     /// event opens a session.
     package var requiresRegisteredSession: Bool
     package var sender: OrderedEvent.Sender
-    /// The service that sent the event. Nil for an event of the driver's app. Also nil for the event that the server
-    /// makes when the driver enters the right verification code.
+    /// The service that sent the event. Nil for an event of the driver's app, and for the event that the server makes
+    /// when the driver enters the right verification code.
     ///
     /// A service's event counts against the rate limit of the service. If the event names an unknown driver, it is
     /// refused with `driverNotFound`.

@@ -17,10 +17,10 @@ package struct Ingest: Sendable {
     private let store: any EventStore
     private let admission: any Admission
     private let settings: CurrentSettings
-    /// Whether an event's session must have been registered before (`SESSION_REGISTRATION=required`).
+    /// Whether a session must be registered before its first event (`SESSION_REGISTRATION=required`).
     private let requiresRegisteredSession: Bool
-    /// The sender that is stored with the events of apps. With `TRUSTED_CONFIRMATIONS=service`, only a service may
-    /// confirm activations and visits. The sender is then `.unconfirmedApp`, otherwise `.app`.
+    /// The sender that is stored with the events of apps. It is `.unconfirmedApp` if only a service may confirm
+    /// activations and visits (`TRUSTED_CONFIRMATIONS=service`), and `.app` otherwise.
     private let appSender: OrderedEvent.Sender
     private let metrics: IngestMetrics
 
@@ -111,8 +111,9 @@ package struct Ingest: Sendable {
         var waiting = WaitingEvents(batch.claims, round.verdicts)
         for event in answers.indices where answers[event].outcome.isStored { waiting.recordStored(event) }
         var (open, quotas) = (round.refunded, [RateLimitClass: Quota]())
-        // `open` has the number of refunds that no event has used yet. A refunded event gets no new attempt, so each
-        // round leaves fewer waiting events. The rate limiter makes at most about two decisions per event.
+        // `open` has the number of refunds that no event has used yet. An event that is refunded in a round does not
+        // wait again, so each round leaves fewer waiting events. The rate limiter makes at most about two decisions per
+        // event.
         while case let events = waiting.take(open), !events.isEmpty {
             round = await oneRound(events, of: batch)
             let unused = waiting.settle(Dictionary(uniqueKeysWithValues: zip(events, round.verdicts)))
@@ -190,7 +191,8 @@ package struct Ingest: Sendable {
         return round
     }
 
-    /// Returns `quota`. If a refold may have used a part of the quota, reads the quota again.
+    /// Returns the quota after `outcome`. If a refold may have used a part of `quota`, asks the rate limiter again.
+    /// Otherwise returns `quota`.
     private func current(_ quota: Quota, of claim: AdmissionClaim, after outcome: EventOutcome) -> Quota {
         switch outcome {
         case .stored(let event) where event.chargesRefold: admission.quota(of: claim.driver, in: claim.limitClass)
@@ -233,7 +235,8 @@ package struct Ingest: Sendable {
         }
     }
 
-    /// Consecutive events of one driver are looked up with one read of the store.
+    /// Looks up the stored outcomes of events that are over the rate limit. Uses one read of the store for consecutive
+    /// events of one driver.
     private func lookUp(_ submissions: [EventSubmission], from sender: EventSender) async -> [EventOutcome] {
         var outcomes: [EventOutcome] = []
         var rest = submissions[...]
@@ -258,15 +261,15 @@ package struct Ingest: Sendable {
     /// idempotency key. All other charged events are refunded, except an event whose commit failed.
     ///
     /// After a failed commit, the event may or may not be on disk, so it stays charged. If it is on disk, a repeat
-    /// costs nothing. If it is not on disk, the store stores the repeat as a new event, and the repeat is charged by
-    /// the next rule.
+    /// costs nothing. If it is not on disk, the store stores the repeat as a new event, and the rule of the next
+    /// paragraph charges the repeat.
     ///
     /// The rate limiter does not charge an event if it has already charged a request with the same idempotency key. If
     /// the store does not know this key, it stores the event as new, and this method charges the event.
     ///
-    /// Without this charge, a driver could store an event for free by sending two requests with one key, of which the
-    /// store refuses the first. While the first request is charged, the rate limiter admits the second one without a
-    /// charge. When the store refuses the first request, its charge is refunded.
+    /// Without this charge, a driver could store an event for free with two requests that have the same key. The rate
+    /// limiter charges the first request, and therefore admits the second one without a charge. If the store refuses
+    /// the first request, its charge is refunded, and neither request is charged.
     ///
     /// - Returns: whether the event was refunded.
     private func settle(

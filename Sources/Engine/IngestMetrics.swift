@@ -38,7 +38,7 @@ struct IngestMetrics: Sendable {
 
     private static let verdicts = ["admitted", "known", "refused"]
     private static let classes = RateLimitClass.ofEvents + [.serviceEvents]
-    /// One for each listed name, and one for all diagnostic events.
+    /// The number of entries for one source: one for each listed name, and one for all diagnostic events.
     private static let nameCount = EventName.listed.count + 1
 
     init(_ factory: any MetricsFactory) {

@@ -7,7 +7,7 @@ package protocol InstanceStore: Sendable {
     /// Inserts or updates the row of `instance`, and deletes rows without a recent heartbeat.
     func heartbeat(_ instance: Instance) async throws(StoreFailure)
 
-    /// Deletes the row of a server that has ended, unless a newer server has the same name.
+    /// Deletes the row of a server that has ended. Keeps the row if a newer server with the same name has replaced it.
     func removeInstance(_ name: String, startedAt: Moment) async throws(StoreFailure)
 
     /// Returns the servers, sorted by name.
@@ -42,7 +42,7 @@ package struct Instance: Hashable, Sendable {
     }
 
     /// Returns the names of the settings that differ, in alphabetical order. The hashes of secrets are keyed with the
-    /// signing key. If the signing keys differ, all other secrets are left out, because their hashes always differ.
+    /// signing key. If the signing keys differ, the hashes of all secrets differ, so the other secrets are left out.
     package func differences(from other: Instance, secretNames: Set<String>, signingKeyNames: Set<String>) -> [String] {
         let names = Set(settings.keys).union(other.settings.keys)
         let different = names.filter { settings[$0] != other.settings[$0] }

@@ -25,8 +25,8 @@ package final class JourneyStreams: Sendable {
     /// The age from which a stream may be replaced by a new stream of the same driver. When a phone changes networks,
     /// it leaves old connections behind. These connections look alive for many minutes.
     package static let secureMilliseconds: Int64 = 60_000
-    /// The pause between two polls of the store. If an event is committed during a poll, perhaps only the following
-    /// poll finds it. A stream is therefore woken at most two polls and one pause after the commit.
+    /// The pause between two polls of the store. A poll may miss an event that is committed during the poll; the next
+    /// poll then finds it. A stream is therefore woken at most two polls and one pause after the commit.
     static let pauseMilliseconds: Int64 = 100
 
     package enum Refusal: Error, Hashable, Sendable {
@@ -81,8 +81,8 @@ package final class JourneyStreams: Sendable {
             let ids = state.ofDriver[driver] ?? []
             if ids.count >= Self.streamsPerDriverMax, let oldest = ids.first, let stream = state.streams[oldest] {
                 let left = Self.secureMilliseconds - now.milliseconds(since: stream.since)
-                // `since` may be later than `now`, because requests are handled concurrently. If it is more than a
-                // minute later, the clock was set back, and the stream can be replaced.
+                // `since` can be a little later than `now`, because requests are handled concurrently. If it is more
+                // than a minute later, the clock was set back, and the stream can be replaced.
                 guard left <= 0 || left > 2 * Self.secureMilliseconds else {
                     let seconds = (min(left, Self.secureMilliseconds) + 999) / 1000
                     return .failure(.driverHasEnough(retryAfterSeconds: Int(seconds)))
@@ -169,9 +169,9 @@ package final class JourneyStreams: Sendable {
     /// Wakes the streams of drivers whose refold has ended since the last call, in any process. No event is stored when
     /// a refold ends, so `wakeChanged` cannot notice the end.
     ///
-    /// Each call checks the drivers of streams whose `awaitsRefold` is true: new streams, and streams for which
-    /// `wakeChanged` found an incomplete refold. If a driver has no incomplete refold, these streams of the driver are
-    /// woken, and later calls skip them. A new stream is therefore woken once even if there was no refold.
+    /// Each call checks the streams whose `awaitsRefold` is true: new streams, and streams for which `wakeChanged`
+    /// found an incomplete refold. If the driver of such a stream awaits no refold, the call wakes the stream and sets
+    /// `awaitsRefold` to false. A new stream is therefore woken once even if there was no refold.
     package func wakeRefolded() async throws(StoreFailure) {
         let drivers = state.withLock { Set($0.streams.values.lazy.filter(\.awaitsRefold).map(\.driver)) }
         guard !drivers.isEmpty else { return }

@@ -27,8 +27,8 @@ package protocol JourneyReader: Sendable {
     /// Returns the drivers for whom any process has committed events after `mark`. A store may leave out drivers that
     /// are not in `drivers`.
     ///
-    /// If `mark` is nil, returns only the newest mark, for the caller's next call. The drivers of this result are
-    /// `.any`, even if there are no changes.
+    /// If `mark` is nil, the result has the newest mark, for the caller's next call, and its drivers are `.any`, even
+    /// if there are no changes.
     ///
     /// - Parameter mark: `newest` of the previous result.
     func committedChanges(
@@ -39,15 +39,15 @@ package protocol JourneyReader: Sendable {
     /// refold if another release folded it with other rules. On SQLite, a journey also awaits a refold while the refold
     /// after a late event is incomplete.
     ///
-    /// A refold on SQLite can be incomplete, because it takes several transactions if it changes more events than one
-    /// transaction may change.
+    /// On SQLite, a refold that changes more events than one transaction may change takes several transactions. It is
+    /// incomplete until the last of them is committed.
     func driversAwaitingRefold(among drivers: Set<DriverID>) async throws(StoreFailure) -> Set<DriverID>
 
     /// Returns the drivers whose journeys were changed by a correction of settings in any process. A store may leave
-    /// out the drivers that its `committedChanges` reports.
+    /// out drivers that its `committedChanges` returns anyway after a correction.
     ///
-    /// The store has a list of these changes, and `id` is the last row that the previous call read. If `id` is nil,
-    /// returns only the newest row number, and the drivers are `.any`.
+    /// The store has a list of these changes. `id` is the number of the last row that the previous call read. If `id`
+    /// is nil, returns only the newest row number, with `.any` as the drivers.
     func correctedJourneys(after id: Int64?) async throws(StoreFailure) -> CommittedChanges
 }
 

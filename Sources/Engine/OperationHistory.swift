@@ -7,9 +7,9 @@ package import Logging
 /// The counts of one time step, by series. Series have fixed names, for example `event.applied`, `source.web`,
 /// `status.429` and `duration.2500`.
 ///
-/// The `duration` series are the buckets of a histogram, each named after its upper bound in µs. A response counts only
-/// in the lowest bucket that it fits: `duration.2500` has responses of at most 2,500 µs. `duration.inf` counts the
-/// responses above the highest bound.
+/// The `duration` series are the buckets of a histogram, each named after its upper bound in µs. A response counts in
+/// only one bucket, the lowest whose bound it does not exceed. `duration.2500` therefore has no response of more than
+/// 2,500 µs. `duration.inf` counts the responses above the highest bound.
 package struct HistoryStep: Hashable, Sendable {
     package var beginsAt: Moment
     package var counts: [String: Int]
@@ -72,7 +72,7 @@ package enum HistoryRange: String, CaseIterable, Sendable {
 package actor OperationHistory {
     static let collectSeconds: Int64 = 10
     static let stepSeconds: Int64 = 60
-    /// While the database accepts no writes, the counts of at most this many minutes are kept in memory. The oldest
+    /// The maximum number of minutes whose counts are kept in memory while the database accepts no writes. The oldest
     /// minutes are dropped first.
     static let pendingMax = 120
 

@@ -26,7 +26,7 @@ package struct OutboxStatus: Hashable, Sendable {
     /// The name of the queue, as in the metrics: `analytics`, `codes`, `revocations` or `push`.
     package var queue: String
     package var waitingCount: Int
-    /// When the oldest waiting delivery was queued. In the queue `push`, when this delivery became due.
+    /// When the oldest waiting delivery was queued; in the queue `push`, when it became due.
     package var oldest: Moment?
     /// The number of events that analytics will never receive; nil for the other queues.
     package var lostCount: Int?

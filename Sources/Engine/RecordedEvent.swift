@@ -23,8 +23,8 @@ package struct RecordedEvent: Hashable, Sendable {
     /// Whether the event is before the driver's floor. The floor is the time before which retention has deleted events.
     /// An event below the floor is not folded again, and keeps the verdict of its last fold.
     ///
-    /// An event that arrived below the floor has the verdict `none`. Below the floor, `before` equals `after`, because
-    /// the journey before the event is unknown.
+    /// If the event was below the floor when it arrived, its verdict is `none`. For every event below the floor,
+    /// `before` equals `after`, because the journey before the event is unknown.
     package var isBelowFloor: Bool
     package var origin: OrderedEvent.Origin
     package var sent: SentMembers
@@ -35,7 +35,7 @@ package struct RecordedEvent: Hashable, Sendable {
     package var settings: SettingsUsed
     package var verdict: Verdict
     /// The journeys directly before and directly after the event. If the session's deadline passed before the event,
-    /// the session in `before` has already ended. The expiry that ended it is an earlier event.
+    /// the session in `before` has already ended, because its expiry is an earlier event.
     package var before: Journey
     package var after: Journey
     /// The state before the event, as reported by the client.
@@ -76,8 +76,8 @@ package struct RecordedEvent: Hashable, Sendable {
     /// The settings with which the fold applies the event.
     package struct SettingsUsed: Hashable, Sendable {
         package var version: String
-        /// The version that was stored with the event. Nil unless a correction of settings has replaced it by
-        /// `version`.
+        /// The version that was stored with the event, if a correction of settings has replaced it by `version`;
+        /// otherwise nil.
         package var storedVersion: String?
         package var gracePeriodSeconds: Int
         package var hardTimeoutSeconds: Int

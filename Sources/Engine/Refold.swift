@@ -6,8 +6,8 @@ import StructuredLogging
 
 /// The port that refolds drivers by the rules of this release, and completes interrupted refolds.
 package protocol JourneyRefolder: Sendable {
-    /// Refolds the next driver that `request` selects. One call examines a limited number of drivers, and may find none
-    /// to refold.
+    /// Refolds the next driver that `request` selects. One call examines a limited number of drivers, so it may find
+    /// none to refold.
     ///
     /// On SQLite, one call refolds at most as many events as one transaction may change. On PostgreSQL, one call
     /// refolds all events of the driver.
@@ -33,8 +33,8 @@ package struct RefoldRequest: Hashable, Sendable {
     /// of their drivers wait for them. On PostgreSQL, the refolds of drivers with a deadline before `now` are urgent,
     /// because the session stays open until the driver is refolded.
     package var urgentOnly: Bool
-    /// The time for comparing the states before and after the refold. A session whose deadline has passed at this time
-    /// counts as ended. If `now` is nil, a session counts as ended only if its expiry is stored.
+    /// The time at which the states before and after the refold are compared. A session whose deadline has passed at
+    /// this time counts as ended. If `now` is nil, a session counts as ended only if its expiry is stored.
     package var now: Moment?
 
     package init(
@@ -260,7 +260,8 @@ package protocol SettingsCorrecting: JourneyRefolder {
 
 extension JourneyRefolder {
     private static var pauseForRequests: Duration { .milliseconds(20) }
-    /// On a busy server, requests may wait all the time. With this limit, the refold nevertheless goes on.
+    /// The maximum number of pauses before the next part. On a busy server, some request may always wait for the
+    /// writer, and the refold must nevertheless continue.
     private static var pausesMax: Int { 5 }
 
     /// Returns when no request waits for the writer, but after a tenth of a second at the latest.
@@ -297,8 +298,8 @@ extension JourneyRefolder {
 /// The task that refolds one driver after another, if possible while no request waits for the writer.
 ///
 /// When the server starts, and then every five minutes, the task searches all drivers for journeys that an older
-/// release folded, and refolds them. One search is not enough: during an update, an older release may use the database
-/// too, and may create drivers after the first search.
+/// release folded, and refolds them. One search is not enough: during an update, a server of an older release may also
+/// use the database, and create drivers after the first search.
 ///
 /// Every five seconds, also during a search, the task does the urgent refolds.
 package struct RefoldService: Sendable {
@@ -335,7 +336,8 @@ package struct RefoldService: Sendable {
 
     private var urgent: RefoldRequest { RefoldRequest(urgentOnly: true, now: clock()) }
 
-    /// Refolds drivers until all that `request` selects are done, or until the task is cancelled. Logs the sum.
+    /// Refolds the drivers that `request` selects, until all are done or the task is cancelled. Logs the sum of the
+    /// counts.
     ///
     /// All calls share one `logLimit`, because a driver who cannot be refolded fails in every call.
     package func refold(_ request: RefoldRequest, _ logLimit: inout FailureLogLimit) async {
@@ -350,8 +352,8 @@ package struct RefoldService: Sendable {
             ])
     }
 
-    /// Refolds the drivers that `request` selects. A search of all drivers also does the urgent refolds in between,
-    /// because it may take long.
+    /// Refolds the drivers that `request` selects. A search of all drivers may take long, so it also does the urgent
+    /// refolds in between.
     private func counts(of request: RefoldRequest, _ logLimit: inout FailureLogLimit) async -> RefoldCounts {
         var counts = RefoldCounts()
         var request = request

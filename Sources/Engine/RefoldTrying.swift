@@ -21,7 +21,7 @@ package enum TriedChange: Sendable {
     /// only those with an event received at or after that time.
     case rules(since: Moment?)
     case correction(CorrectionOrder)
-    /// Other settings for the events that happened since a time.
+    /// Folds the events that happened at or after `since` with the durations that the function returns.
     case settings(since: Moment, @Sendable (TrialEvent) -> TrialDurations)
 }
 

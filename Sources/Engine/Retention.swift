@@ -40,8 +40,9 @@ package protocol RetentionStore: Sendable {
     /// Deletes sessions that have no event, were opened before `openedBefore`, and are not their driver's current
     /// session. A registered session must also have been registered before `openedBefore`.
     ///
-    /// If a journey still names a session, for example as its previous session, the fold needs the session's row. Only
-    /// the registration (time, charger, merchant) is then deleted, so that clients no longer get the session.
+    /// If a journey still names a session, for example as its previous session, the session's row is kept, because the
+    /// fold needs it. Only the registration (time, charger, merchant) is deleted, so that clients no longer get the
+    /// session.
     ///
     /// Returns the number of sessions whose rows were deleted.
     func delete(sessions: ArraySlice<Int64>, openedBefore: Moment) async throws(StoreFailure) -> Int
@@ -124,8 +125,8 @@ package struct AgedNumbers: Hashable, Sendable {
     package var numbers: [Int64]
     /// The row number of the last examined row; nil when no later row is old enough.
     package var next: Int64?
-    /// Whether the last examined row has a time in the future, because the server's clock was ahead. Rows of this part
-    /// may seem too young, so a later round must examine the part again.
+    /// Whether the last examined row has a time in the future, because the server's clock was ahead when the row was
+    /// stored. For the same reason, rows of this part may seem too young, so a later round must examine the part again.
     package var endsInFuture: Bool
 
     package init(numbers: [Int64], next: Int64?, endsInFuture: Bool = false) {
@@ -137,14 +138,14 @@ package struct AgedNumbers: Hashable, Sendable {
 
 package struct RetentionService: Sendable {
     /// The minimum of EVENT_RETENTION_DAYS. A phone that was offline for a week sends its events a week late. With
-    /// shorter retention, they could be below the driver's floor, and would not affect the driver's state.
+    /// shorter retention, these events could be below the driver's floor, and would then not affect the driver's state.
     package static let daysMin = 7
     package static let daysMax = 36_500
     /// The minimum of AUDIT_RETENTION_DAYS. An intrusion is often found weeks later, and its audit entries must still
     /// exist.
     package static let auditDaysMin = 30
-    /// A registered session that has no event after this number of days is deleted. A phone keeps unsent events for a
-    /// shorter time.
+    /// A registered session that still has no event after this number of days is deleted. A phone keeps unsent events
+    /// for a shorter time, so no event is expected any more.
     package static let unusedRegistrationDays = 30
     /// The additional days for which an event is kept if it is not forwarded yet. Analytics can therefore be down for a
     /// week without the loss of an event. The time is limited, because otherwise a longer outage could fill the disk.
@@ -156,11 +157,12 @@ package struct RetentionService: Sendable {
     /// The maximum number of rows deleted in one step, which is one transaction. The number was measured
     /// (docs/decisions/retention.md).
     package static let stepMax = 64
-    /// New events are processed during this pause between steps.
+    /// The pause between two steps, in which new events are processed.
     static let stepPause = Duration.milliseconds(20)
     /// If more requests than this wait for the writer, retention adds pauses of `busyPause` before the next step.
     static let busyWrites = 32
-    /// At most `busyPausesMax` of these pauses follow each other, so that retention continues under a constant load.
+    /// The length of such a pause. At most `busyPausesMax` of them follow each other, so that retention continues under
+    /// a constant load.
     static let busyPause = Duration.milliseconds(50)
     static let busyPausesMax = 10
 

@@ -8,13 +8,13 @@ package actor SharedRun {
     private var isSlow = false
     private var waiting: [CheckedContinuation<Void, Never>] = []
 
-    /// - Parameter patience: callers stop waiting when the run has lasted this long.
+    /// - Parameter patience: how long callers wait at most, measured from the start of the run.
     package init(patience: Duration) {
         self.patience = patience
     }
 
     /// Starts a run of the work. If a run is in progress, waits for that run instead of starting another. Returns when
-    /// the run ends or has lasted `patience`; a longer run continues.
+    /// the run ends, or earlier if the run has lasted `patience`. In that case, the run continues without this caller.
     package func join(_ work: @escaping @Sendable () async -> Void) async {
         if !isRunning { begin(work) }
         if !isSlow { await withCheckedContinuation { waiting.append($0) } }

@@ -4,8 +4,8 @@
 // Without long read transactions, SQLite reuses the WAL from its beginning, so no truncation is needed. This reuse does
 // not disturb an external program that follows the WAL.
 //
-// While the WAL is larger than a limit, warnings are logged: a long read transaction is keeping SQLite from reusing the
-// WAL.
+// While the WAL is larger than a limit, this task logs warnings. The WAL only grows so large if a long read transaction
+// keeps SQLite from reusing it.
 
 package import Logging
 internal import StructuredLogging
@@ -21,8 +21,8 @@ package protocol TruncatableWAL: Sendable {
 }
 
 package struct WALTruncation: Sendable {
-    /// The time without a commit before a truncation begins. If a commit begins during a truncation, it is delayed by
-    /// the duration of several commits. After this time without a commit, a new commit is unlikely.
+    /// The time without a commit before a truncation begins. A commit that begins during a truncation is delayed by the
+    /// duration of several commits. After this time without a commit, such a commit is unlikely.
     static let quiet = Duration.seconds(10)
     /// A WAL of at most this size is not truncated. After a crash, the next start reads such a WAL in a few
     /// milliseconds.

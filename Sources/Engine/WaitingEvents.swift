@@ -1,5 +1,5 @@
-// The events of a batch that exceed the rate limit. They wait, because another event of the batch may be refunded. A
-// refunded event no longer counts against the rate limit.
+// The events of a batch that exceed the rate limit. They wait until another event of the batch is refunded. A refunded
+// event no longer counts against the rate limit, so a waiting event can take its place.
 //
 // This file only manages the lines (queues) of waiting events. Its caller calls the rate limiter and the store.
 
@@ -46,8 +46,8 @@ struct WaitingEvents {
         lines.values.joined().flatMap { place in place.events.map { ($0, place.limitClass) } }
     }
 
-    /// Removes places from the front of the lines. `open` has the number of unused refunds for each line, and one
-    /// refund removes one place. A place whose event is on disk is removed without a refund.
+    /// Removes places from the front of the lines. `open` has the number of unused refunds for each line. Each removed
+    /// place uses one refund, except a place whose event is on disk.
     ///
     /// Returns the indexes of the events in these places, in ascending order. The caller must let the rate limiter
     /// decide on these events, and then call `settle`.
@@ -69,7 +69,8 @@ struct WaitingEvents {
     /// request has used up the refund. The event then goes back to the front of its line.
     ///
     /// Returns how many refunds are unused. `take` used one refund for each place, except for a place whose event is on
-    /// disk. If all events of a place are `.known`, none was charged, so that refund is unused.
+    /// disk. If all events of a place are `.known`, none of them was charged, so the refund of this place is unused
+    /// again.
     mutating func settle(_ verdicts: [Int: AdmissionDecision.Verdict]) -> [RateLimitClass: Int] {
         var open: [RateLimitClass: Int] = [:]
         for var place in taken.reversed() {

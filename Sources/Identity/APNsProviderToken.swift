@@ -43,8 +43,9 @@ package final class APNsProviderToken: Sendable {
         }
     }
 
-    /// Must be called when APNs has rejected `text` as expired. If `text` is no longer the current token, returns the
-    /// current token. Otherwise returns a new token, or nil if `text` is less than 20 minutes old.
+    /// Returns the token to use after APNs has rejected `text` as expired. If another token is current by now, returns
+    /// that token. If `text` is still the current token, returns a new token, or nil if `text` is less than 20 minutes
+    /// old.
     package func text(afterRejected text: Secret<String>, atSecondsSince1970 now: Int64) throws -> Secret<String>? {
         try made.withLock { made in
             if let made, made.text != text { return made.text }

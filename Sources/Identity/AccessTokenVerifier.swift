@@ -16,8 +16,8 @@ package protocol SignInSessions: Sendable {
     /// `sid` may be used if its driver was not deleted after the token was issued.
     func judge(_ caller: Caller, issuedAt: Double) -> SignInVerdict
 
-    /// The revocation epoch: a number of 0 or more that grows with revocations. If it is nil, every token is checked at
-    /// every request.
+    /// The revocation epoch: a number of 0 or more, which revocations increase. If this property is nil, the verifier
+    /// calls `judge` for every token at every request.
     ///
     /// A revocation increments the epoch. Every call of `judge` after the increment takes the revocation into account.
     /// An admitted token therefore needs no second check while the epoch stays the same.
@@ -132,7 +132,8 @@ package final class AccessTokenVerifier: TokenVerifier {
         return try await admitted(verified)
     }
 
-    /// Checks a token whose signature and claims are valid. The result holds only until the revocation epoch changes.
+    /// Throws if a token with a valid signature and valid claims may not be used, for example because its sign-in
+    /// session has ended. The result is valid only until the revocation epoch changes.
     private func admitted(_ token: VerifiedToken) async throws(TokenRefusal) -> Caller {
         if let refusal = refusal(of: token) { throw refusal }
         try await signInSessions?.admit(token.caller, issuedAt: token.issuedAt)
@@ -196,7 +197,8 @@ package final class AccessTokenVerifier: TokenVerifier {
         return dots == 2 && partLength > 0
     }
 
-    /// Decodes any JSON payload, so that the parser returns the header before the payload can be trusted.
+    /// Accepts any JSON payload. With this type, the parser returns the header and the signature before the payload is
+    /// read.
     private struct AnyClaims: JWTPayload {
         func verify(using algorithm: some JWTAlgorithm) {}
     }

@@ -23,8 +23,8 @@ package struct ExportPiece: Sendable {
     }
 }
 
-/// The drivers that have an export in progress in this process. Each driver may have only one, because an export reads
-/// from the store until it ends.
+/// The drivers that have an export in progress in this process. A driver may have only one export at a time, because
+/// each export keeps reading from the store until it ends.
 final class ExportSlots: Sendable {
     /// The `Retry-After` of a refused export. Most exports take less time than this.
     static let retryAfterSeconds: Int64 = 10

@@ -53,8 +53,8 @@ package enum AccountRules {
         issuedAt < Double(erasedAtSeconds) + 1 + AccessClaims.aheadSecondsMax
     }
 
-    /// For this time after an erasure, no account with the same id is created. A request that was admitted before the
-    /// erasure may still be running, and must not create the account again.
+    /// The time after an erasure during which no account with the same id is created. A request that was admitted
+    /// before the erasure may still be running then, and must not create the account again.
     package static let erasureSettlesMilliseconds: Int64 = 60_000
 
     /// Returns whether `now` is within `erasureSettlesMilliseconds` after the erasure. If `erasedAt` is later than
@@ -97,8 +97,8 @@ package enum ServerClocks {
     /// The maximum difference between two of these clocks, in milliseconds.
     package static let differenceMillisecondsMax: Int64 = 60_000
 
-    /// Returns the highest clock reading that any server with the same database can have stored by `now`. If a stored
-    /// time is later, a clock was set back. Callers ignore such a time, and do not wait for it.
+    /// Returns the latest time that any server of the database can have stored by `now`. If a stored time is later than
+    /// this, a clock was set back. Callers ignore such a stored time, and do not wait until the clock reaches it.
     package static func latest(at now: Moment) -> Moment { now.advanced(byMilliseconds: differenceMillisecondsMax) }
 }
 
@@ -109,8 +109,8 @@ package enum RefreshRule: Hashable, Sendable {
     /// The token was spent within the time of RepeatRule. The first response was lost, or the client sent two requests
     /// at the same time. The client gets the same successor again.
     case `repeat`
-    /// A spent token was presented after the time of RepeatRule, or after its successor was spent. Two clients must
-    /// have the token, and one of them a stolen copy. The whole session ends.
+    /// A spent token was presented after the time of RepeatRule, or after its successor was spent. This shows that two
+    /// clients have the token, one of them a stolen copy. The whole session ends.
     case reuse
     /// The request is a repeat, but the successor cannot be returned again. The successor is derived with the signing
     /// key, which was changed after the first request.

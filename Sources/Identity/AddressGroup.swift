@@ -61,7 +61,7 @@ package struct AddressNetworks: Hashable, Sendable {
 }
 
 package enum AddressGroup {
-    /// Returns the /64 network of an IPv6 address. An IPv4-mapped IPv6 address counts as IPv4. Returns IPv4 addresses
-    /// in IPv4 form, and any other text unchanged.
+    /// Returns the name of the group to which an address belongs. For an IPv6 address, this is its /64 network. For an
+    /// IPv4 address, even in IPv4-mapped IPv6 form, it is the address in IPv4 form. Returns any other text unchanged.
     package static func name(of address: String) -> String { AddressNetworks(address).address }
 }

@@ -15,7 +15,7 @@ struct AppleClaims {
     static let identifierLengthMax = 255
 
     private let json: JSONValue
-    /// Our client id that `aud` names. If `aud` names several, the one that comes first in our list.
+    /// The client id of ours that `aud` names. If `aud` names several of our client ids, the first of them in our list.
     private let clientID: String
 
     /// Checks the claims common to all of Apple's tokens: `iss`, `aud`, `exp`, `nbf`, `iat`. `exp` may be missing
@@ -46,7 +46,7 @@ struct AppleClaims {
     /// Returns the person that an identity token identifies. `rawNonce` comes from the request. Throws `wrongNonce` if
     /// the claim `nonce` is not the hash of `rawNonce`.
     func identity(rawNonce: String, tokenDigest: [UInt8]) throws(AppleTokenRefusal) -> AppleIdentity {
-        // A Double is not exact beyond 2^53, and no real token is valid that long. Such an expiry is therefore refused.
+        // An expiry of 2^53 or later is refused: a Double is not exact there, and no real token is valid that long.
         guard let expiry = json["exp"]?.finiteNumber, expiry < 0x1p53 else { throw .refused(.claims) }
         let subject = try usable("sub", of: json, lengthMax: Self.subjectLengthMax)
         guard let nonce = json["nonce"]?.text, !rawNonce.isEmpty,
@@ -59,7 +59,8 @@ struct AppleClaims {
             nonceDigest: plainDigest(nonce), tokenDigest: tokenDigest, expiresAtSeconds: Int64(expiry.rounded(.up)))
     }
 
-    /// The claim `events` is a string that contains the JSON of one event.
+    /// Returns the notification that the claims describe. The claim `events` is a string that contains the JSON of one
+    /// event.
     func notice() throws(AppleTokenRefusal) -> AppleServerNotification {
         let jti = try usable("jti", of: json, lengthMax: Self.identifierLengthMax)
         guard let text = json["events"]?.text, let event = try? JSONValue.parse(Array(text.utf8)),

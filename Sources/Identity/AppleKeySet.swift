@@ -1,7 +1,7 @@
 // A cache of Apple's keys, so that a sign-in normally does not wait for Apple. At most one fetch is in progress at a
 // time.
 //
-// A client can invent any number of key ids. An unknown key id therefore causes a fetch at most once a minute.
+// A client can invent any number of key ids. All unknown key ids together therefore cause at most one fetch a minute.
 
 package import JourneyModel
 
@@ -54,7 +54,8 @@ package actor AppleKeySet {
         self.clock = clock
     }
 
-    /// A key in the set is returned at once. If the set is stale, a fetch begins in the background.
+    /// Returns the key with the id `name`. If the set contains the key, returns it at once, and begins a fetch in the
+    /// background if the set is stale. Otherwise waits for a fetch, or throws if it is too early for one.
     func key(named name: String) async throws(AppleTokenRefusal) -> RSAVerificationKey {
         let now = clock()
         let hadKeys = hasKeys(at: now)
@@ -74,8 +75,8 @@ package actor AppleKeySet {
         let after = clock()
         let hasKeys = hasKeys(at: after)
         let found = hasKeys ? keys[name] : nil
-        // If no keys were known before the fetch, and the fetch has found the key, the fetch was no search, and a
-        // search may begin at once. In all other cases, the pause before the next search begins now.
+        // The pause before the next search begins now, except in one case: no keys were known before this fetch, and
+        // the fetch has found the key. Such a fetch was not a search, and a search may begin at once.
         if hadKeys || found == nil { lastSearch = after }
         if let found { return found }
         throw refusal(

@@ -20,8 +20,8 @@ package struct CompactJWS: Sendable {
     /// Returns nil if `text` is longer than `bytesMax` or is not a compact JWS. The length is checked before any
     /// parsing.
     ///
-    /// - Parameter knownHeader: gets a header in base64url. Returns its JSON, or nil if this header was not parsed
-    ///   before. The initializer then parses it.
+    /// - Parameter knownHeader: gets a header in base64url. Returns its JSON if this header was parsed before. If it
+    ///   returns nil, the initializer parses the header.
     package init?(_ text: String, bytesMax: Int, knownHeader: (String) -> JSONValue? = { _ in nil }) {
         guard text.utf8.count <= bytesMax else { return nil }
         var text = text
@@ -74,7 +74,8 @@ package struct CompactJWS: Sendable {
 }
 
 extension CompactJWS {
-    /// `sign` gets the input of the signature, `header.payload`.
+    /// Makes a compact JWS whose payload is the JSON object `claims`. `sign` gets the input of the signature,
+    /// `header.payload`.
     static func token(
         header: [(String, JSONValue)], claims: [(String, JSONValue)], signedBy sign: (Data) throws -> Data
     ) throws -> Secret<String> {

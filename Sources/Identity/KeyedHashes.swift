@@ -19,8 +19,8 @@ package struct KeyedHashes: Sendable {
     private let sessionCodeKey: SymmetricKey
     private let serviceEventKey: SymmetricKey
 
-    /// Derives the keys from the signing key, not from `DATA_KEY`, because of the tombstones of deleted drivers. A
-    /// tombstone has a digest of the driver's id. By this digest, the server rejects the driver's tokens.
+    /// Derives the keys from the signing key, not from `DATA_KEY`. The reason is the tombstones of deleted drivers: a
+    /// tombstone has a digest of the driver's id, by which the server recognises and rejects the driver's tokens.
     ///
     /// If the signing key is replaced, the tombstones no longer match, but all old tokens are invalid too. With keys
     /// derived from `DATA_KEY`, a change of `DATA_KEY` would leave tombstones that no longer match, and old tokens that

@@ -1,8 +1,8 @@
 // The key that a server generates on its first start and stores next to its database. It is for development only: with
 // APP_ENV=production, the configuration rejects this key.
 //
-// The file holds 256 random bits as 64 hexadecimal digits. The secret is the text, not the bits. JWT_SECRET_FILE
-// expects a file of the same form, so it may name this file.
+// The file holds 256 random bits as 64 hexadecimal digits. The secret is the text of these digits, not the bits that
+// they encode. JWT_SECRET_FILE may name this file, because it expects a file of the same form.
 
 import Crypto
 import Foundation
@@ -25,7 +25,7 @@ package struct LocalKeyFile: Sendable {
         self.path = path
     }
 
-    /// Names the key file of that database: for `var/dwell.sqlite3` it is `var/dwell.sqlite3.jwt-key`.
+    /// Selects the key file that belongs to a database: for `var/dwell.sqlite3`, it is `var/dwell.sqlite3.jwt-key`.
     package init(besideDatabase databasePath: String) {
         self.init(path: databasePath + ".jwt-key")
     }

@@ -1,5 +1,5 @@
 // The driver's choice of the alerts that a device shows (PUT /native/devices/{token}, member `notifications`). The
-// route, the database and the export share its JSON form.
+// choice has the same JSON form in the route, the database and the export.
 
 package import JourneyModel
 

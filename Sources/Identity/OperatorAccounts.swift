@@ -49,7 +49,7 @@ package struct OperatorAccounts: Sendable {
         return count
     }
 
-    /// Deletes like `DELETE /auth/me`. Returns nil for an unknown driver.
+    /// Deletes a driver in the same way as `DELETE /auth/me`. Returns nil for an unknown driver.
     package func erase(_ driver: DriverID, at now: Moment) async throws(AccountFailure) -> ErasureReceipt? {
         let receipt = Accounts.receipt(at: now)
         guard try await store.eraseByOperator(driver, receipt: receipt) else { return nil }

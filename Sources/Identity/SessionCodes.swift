@@ -57,8 +57,8 @@ package enum SessionCodeRule: Hashable, Sendable {
     /// If a clock was ahead, the driver's last event may have the time `now` or a later time. A verification at `now`
     /// could then come before the events that began the session, and the fold would reject it.
     ///
-    /// In this case, the result is one millisecond after the last event. If the session's next deadline is earlier, the
-    /// result is the time of the deadline.
+    /// In this case, the result is the time one millisecond after the last event, or the session's next deadline if
+    /// that is earlier.
     ///
     /// - Parameters:
     ///   - journey: the driver's journey at `now`, with a session in progress.
@@ -71,7 +71,7 @@ package enum SessionCodeRule: Hashable, Sendable {
 }
 
 package enum SessionCodeIssue: Hashable, Sendable {
-    /// The code replaces the earlier one. It expires with the session.
+    /// The code was stored, and replaces any earlier code of the session. It expires at the session's hard deadline.
     case issued(expiresAt: Moment)
     case sessionNotFound
     /// The session is not in progress, or was already verified.

@@ -153,8 +153,8 @@ package final class SessionStatusCache: SignInSessions {
         do throws(AccountFailure) {
             let revocations = try await store.revocations(after: last)
             state.withLock { state in
-                // The number may be lower than before. Another read may have returned first, or a failover may have
-                // lost revocations.
+                // The new number may be lower than the stored one, because another read has stored a newer number
+                // meanwhile, or because a failover has lost revocations.
                 state.lastRevocation = revocations.last
                 // `last` is nil at the first read of the feed, and at the first read after a failed one. Such a read
                 // skips all earlier revocations.

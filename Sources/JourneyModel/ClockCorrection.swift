@@ -5,8 +5,8 @@
 public enum ClockRule: String, Hashable, Sendable, CaseIterable {
     /// The event has no send time.
     case noSendTime = "no_send_time"
-    /// The send time differs from the receive time by at most five minutes. A service's event with a send time has this
-    /// rule whatever the difference is.
+    /// The send time differs from the receive time by at most five minutes. For a service's event, any difference is
+    /// allowed.
     case rightClock = "right_clock"
     /// The correction is the skew: the receive time minus the send time `X-Sent-At`. The phone sets this header anew at
     /// each attempt, so the skew shows the error of the clock.
@@ -14,8 +14,8 @@ public enum ClockRule: String, Hashable, Sendable, CaseIterable {
     /// The skew is within a minute of the last correction for the driver's phone. That correction is used again.
     case knownCorrection = "known_correction"
     /// The correction is the skew computed from `timestamp`. This rule applies if nothing was known yet about the
-    /// phone's clock and `timestamp` is more than a minute later than `occurred_at`. Such a `timestamp` was set when
-    /// the event was sent.
+    /// phone's clock and `timestamp` is more than a minute later than `occurred_at`. This difference shows that
+    /// `timestamp` was set when the event was sent, not when it happened.
     case firstEvents = "first_events"
     /// This event's skew agrees with a remembered skew (`ClockMemory.agreed`), so the clock has an error. The
     /// correction is the smaller of the two skews. Both are computed from `timestamp`.
@@ -23,7 +23,8 @@ public enum ClockRule: String, Hashable, Sendable, CaseIterable {
     /// The skew computed from `timestamp` is not used, because no other event confirms it. The `timestamp` may come
     /// from an earlier attempt, because a retry repeats the body.
     ///
-    /// The correction is one that earlier events have shown. If none fits the skew, the correction is 0.
+    /// The correction is the largest one known from earlier events that does not exceed the skew, or 0 if there is
+    /// none.
     case loneTimestamp = "lone_timestamp"
     /// The corrected time would be more than five minutes after the receive time, so the receive time is used.
     case aheadOfReceipt = "ahead_of_receipt"

@@ -43,7 +43,8 @@ public struct ClockMemory: Hashable, Sendable {
     /// seconds and from a short network delay.
     static let sameSkewMilliseconds: Int64 = 2 * 1000
 
-    /// Returns the correction for an event with this skew, and the rule that gave the correction. Updates the memory.
+    /// Returns the correction for an event with this skew, and the rule that gave the correction. Updates the memory
+    /// with what the event shows about the clock.
     ///
     /// - Parameters:
     ///   - isOfThisAttempt: true if the send time is `X-Sent-At`, which is set anew at each attempt. False if it is
@@ -52,9 +53,8 @@ public struct ClockMemory: Hashable, Sendable {
     mutating func correction(
         forSkew skew: Int64, isOfThisAttempt: Bool, sentAfterMilliseconds: Int64, receivedAt: Moment
     ) -> (milliseconds: Int64, rule: ClockRule) {
-        // The last correction is checked before the tolerance. If a clock is wrong by about five minutes, the skews of
-        // some events exceed the tolerance, and those of others do not. A correction of only some events would change
-        // the events' order.
+        // The last correction is checked before the tolerance. If a clock is wrong by about five minutes, only some
+        // skews exceed the tolerance. If only these events were corrected, the order of the events would change.
         if let last = lastCorrectionMilliseconds, last != 0,
             Self.distance(skew, last) <= ClockCorrection.reuseMilliseconds
         {
@@ -89,8 +89,8 @@ public struct ClockMemory: Hashable, Sendable {
     /// If events are received more than a minute apart, skews that differ by at most a minute agree. If the clock were
     /// right, both skews would be long network delays. Two such delays are rarely so similar.
     ///
-    /// If events are received within a minute of each other, three skews are needed that differ by at most two seconds.
-    /// This rule applies only while nothing is known about the driver's clock.
+    /// If events are received within a minute of each other, three skews must differ by at most two seconds. This rule
+    /// applies only while nothing is known about the driver's clock.
     ///
     /// Two such skews are not enough. Two events may have happened in one second and waited together for a connection.
     /// Their skews are then equal even if the clock is right.
@@ -122,9 +122,9 @@ public struct ClockMemory: Hashable, Sendable {
         distance(now.millisecondsSinceEpoch, lone.receivedAt.millisecondsSinceEpoch) <= recentMilliseconds
     }
 
-    /// Returns the largest known correction that is at most `skew`, or 0 if there is none. A larger correction is
-    /// impossible, because `skew` is the clock's error plus the network delay. The largest one is chosen, because it
-    /// assumes the shortest delay.
+    /// Returns the largest known correction that is at most `skew`, or 0 if there is none. `skew` is the clock's error
+    /// plus the network delay, so a correction above `skew` is impossible. The largest possible one is chosen, because
+    /// it assumes the shortest delay.
     private func lastClock(before skew: Int64) -> Int64 {
         let known = [sawRightClock ? 0 : nil, lastCorrectionMilliseconds].compactMap(\.self)
         return known.filter { $0 <= skew }.max() ?? 0

@@ -29,16 +29,16 @@ extension Journey {
     /// Whether `advanced(to:)` changes anything.
     public func hasPassedDeadline(at now: Moment) -> Bool { nextDeadline.map { $0.at < now } ?? false }
 
-    /// If the next deadline is strictly before `now`, ends the session and returns the deadline. If it is not, returns
-    /// nil. The caller must store the deadline's expiry event.
+    /// If the next deadline is strictly before `now`, ends the session and returns the deadline; otherwise returns nil.
+    /// The caller must store the deadline's expiry event.
     public mutating func takeDeadline(before now: Moment) -> (name: EventName, at: Moment)? {
         guard let deadline = nextDeadline, deadline.at < now else { return nil }
         end(by: deadline.name)
         return deadline
     }
 
-    /// If the next deadline precedes `event` in the order of events, ends the session and returns the deadline. If it
-    /// does not, returns nil. A store calls this method before `apply`, to insert the expiry events before `event`.
+    /// If the next deadline precedes `event` in the order of events, ends the session and returns the deadline;
+    /// otherwise returns nil. A store calls this method before `apply`, to insert the expiry events before `event`.
     public mutating func takeDeadline(before event: OrderedEvent) -> (name: EventName, at: Moment)? {
         guard let deadline = nextDeadline, precedes(deadline, event) else { return nil }
         end(by: deadline.name)
@@ -50,8 +50,8 @@ extension Journey {
 
     private func precedes(_ deadline: (name: EventName, at: Moment), _ event: OrderedEvent) -> Bool {
         if deadline.at != event.occurredAt { return deadline.at < event.occurredAt }
-        // An event with this name, session and time reports this deadline itself, so the deadline does not precede it.
-        // `eventID` is not compared, because the deletion of a driver changes the ids of events and sessions.
+        // An event with this name, session and time is the report of this deadline, so the deadline does not precede
+        // it. `eventID` is not compared, because the deletion of a driver changes the ids of events and sessions.
         if event.name == deadline.name, haveSameBytes(event.sessionID, sessionID) { return false }
         return event.origin == .server
             && OrderedEvent.expiry(deadline.name, at: deadline.at, sessionID: sessionID) < event

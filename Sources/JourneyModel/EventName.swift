@@ -1,8 +1,8 @@
 // The names of events (contract, section 1). A table lists each name's two spellings, its lifecycle rank, and whether
 // the event requires a session.
 
-/// The name of an event. Two cases have the canonical name `exitedChargerAnchorZone` (contract, section 1). The case is
-/// `departedCharger` if the event has a session, and `anchorLost` if it has none.
+/// The name of an event. Two cases share the canonical name `exitedChargerAnchorZone` (contract, section 1):
+/// `departedCharger` for an event with a session, and `anchorLost` for an event without one.
 public enum EventName: Hashable, Sendable {
     case chargerTargeted
     case enteredChargerIntentZone
@@ -84,8 +84,8 @@ extension EventName {
     /// `TRUSTED_CONFIRMATIONS=service`, such an event has an effect only if a service sent it.
     public var isConfirmation: Bool { self == .exclusiveActivatedByWeb || self == .visitVerifiedByWeb }
 
-    /// The rank that orders events of one millisecond, unless their `sequence` orders them already. The names in
-    /// `listed` have the ranks 0 to 14, and diagnostic events have 15.
+    /// The rank that orders events of one millisecond if an earlier criterion, such as `sequence`, does not order them.
+    /// The names in `listed` have the ranks 0 to 14, and diagnostic events have 15.
     public var lifecycleRank: UInt8 { row.lifecycleRank }
 
     /// Returns the event's name in analytics. The prefix says whether the event has a `session_id`.

@@ -15,8 +15,7 @@ extension OrderedEvent: Comparable {
     /// - event_id as bytes
     /// - idempotency key as bytes
     ///
-    /// If `sharesSecond` is true for two events, this operator does not give their final order. OrderWithinSecond.swift
-    /// orders such events.
+    /// If `sharesSecond` is true for two events, OrderWithinSecond.swift decides their final order, not this operator.
     ///
     /// No two stored events of one driver are equal in this order, because their idempotency keys differ.
     public static func < (earlier: OrderedEvent, later: OrderedEvent) -> Bool {
@@ -44,8 +43,9 @@ extension OrderedEvent: Comparable {
         return earlier.idempotencyKey.utf8.lexicographicallyPrecedes(later.idempotencyKey.utf8)
     }
 
-    /// An absent sequence comes before every present sequence. If the ranks decided instead, the order would not be
-    /// transitive. For example, an event without a sequence could then come after sequence 2 but before sequence 1.
+    /// An absent sequence comes before every present sequence. If the ranks decided between an event with a sequence
+    /// and one without, the order would not be transitive. For example, an event without a sequence could then come
+    /// after sequence 2 but before sequence 1.
     private static func precedes(_ earlier: Int64?, _ later: Int64?) -> Bool {
         guard let later else { return false }
         guard let earlier else { return true }

@@ -36,8 +36,8 @@ public struct EventSubmission: Hashable, Sendable {
     /// A client's event as canonical JSON in ASCII. The store keeps a hash of this form, to tell a repeat of the event
     /// from another event with the same key.
     ///
-    /// The form of a repeat may differ from the stored form, because a repeat may differ in `app_state` and
-    /// `schema_version`. See `canonicalForm(appState:schemaVersion:)`.
+    /// A repeat may have another `app_state` and `schema_version` than the stored event, and therefore another form.
+    /// See `canonicalForm(appState:schemaVersion:)`.
     ///
     /// For an event that the server itself makes, the form is only the event's id and not JSON.
     public var canonicalForm: [UInt8]

@@ -25,8 +25,8 @@ extension Journey {
             if let eventSessionID = event.sessionID, !haveSameBytes(eventSessionID, sessionID) {
                 return courseOfOtherSession(event)
             }
-            // A webRequestedEnd without a session id can only end a journey that has no session yet. It is therefore
-            // rejected while a session is in progress.
+            // A webRequestedEnd without a session id can only end a journey that has no session yet, so it is rejected
+            // while a session is in progress.
             if event.sessionID == nil, event.name == .webRequestedEnd { return Course(.rejected(.noSuchTransition)) }
         } else if isOver(event.sessionID) {
             return courseOfEndedSession(event, direct)
@@ -37,13 +37,13 @@ extension Journey {
     /// Returns the effect of the event according to its evidence: the state that the phone reported with the event.
     /// Returns nil if the event has no evidence, or if its evidence proves no missing step.
     ///
-    /// An app's evidence is not used if it claims an activation that only a service may confirm. The event then has the
-    /// effect `direct` if `direct` moves the state. Otherwise the event is rejected.
+    /// An app's evidence is not used if it claims an activation that only a service may confirm. Such an event has the
+    /// effect `direct` if `direct` moves the state, and is rejected if it does not.
     private func provenCourse(of event: OrderedEvent, insteadOf direct: Transition) -> Course? {
         guard let evidence = event.evidence, evidence != state else { return nil }
         if evidence == .sessionEnded {
-            // An event without a session id does not close a session in progress. It may come from the driver's other
-            // phone, where an older session has ended.
+            // The phone reports that its session has ended. Without a session id, the event does not close a session in
+            // progress, because it may come from the driver's other phone, where an older session has ended.
             if state == .idle || state.hasSessionInProgress && event.sessionID == nil { return nil }
             // No ending is implied, because the phone does not report which event ended its session. `event` has the
             // effect that it has in SESSION_ENDED.
@@ -60,7 +60,7 @@ extension Journey {
     /// Returns the effect of an event whose session is not the session in progress. If the event proves that its own
     /// session has begun, the session in progress is closed.
     ///
-    /// An event that does not prove this is rejected. For example, the phone may report an expiry because of an old
+    /// An event that does not prove this is rejected, for example an expiry that the phone reports because of an old
     /// session's timer.
     private func courseOfOtherSession(_ event: OrderedEvent) -> Course {
         guard !isOver(event.sessionID) else { return Course(.rejected(.noSuchTransition)) }
@@ -98,8 +98,8 @@ extension Journey {
         return Course(direct)
     }
 
-    /// Returns whether this session is known to have ended. Known are the driver's previous session and, in
-    /// SESSION_ENDED, this journey's session.
+    /// Returns whether the journey knows that this session has ended. It knows this of the driver's previous session
+    /// and, in SESSION_ENDED, of its own session.
     package func isOver(_ eventSessionID: String?) -> Bool {
         guard let eventSessionID else { return false }
         return haveSameBytes(eventSessionID, previousSessionID)
@@ -108,11 +108,12 @@ extension Journey {
 }
 
 extension OrderedEvent {
-    /// Whether an app sent this event to confirm an activation or a visit, although only a service may confirm them.
+    /// Whether an app sent this event to confirm an activation or a visit, and only a service may do so.
     var isUnconfirmedClaim: Bool { sender == .unconfirmedApp && name.isConfirmation }
 
-    /// `previousState`, if it can be evidence of missing steps; nil if it cannot. The table must have a transition on
-    /// this event from that state. A state of a session in progress also requires a session id in the event.
+    /// `previousState`, if it can be evidence of missing steps; otherwise nil. It can be evidence if the table has a
+    /// transition on this event from that state. If a session is in progress in that state, the event must also have a
+    /// session id.
     var evidence: JourneyState? {
         guard let previousState, case .to = Transition(from: previousState, on: name) else { return nil }
         return previousState.hasSessionInProgress && sessionID == nil ? nil : previousState

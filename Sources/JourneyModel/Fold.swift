@@ -1,6 +1,6 @@
 // The fold makes a journey from events by applying them one after another in the contract's order (EventOrder.swift).
-// It reads no clock and stores nothing. A deadline passes when the next event, or the argument `now`, is later than the
-// deadline.
+// It reads no clock and stores nothing. It applies a deadline when the next event, or the argument `now`, is later than
+// the deadline.
 //
 // In the order, a deadline has the same position as its expiry event. Storing the expiry therefore changes no verdict
 // and no state. If a late event moves or clears the deadline, the stored expiry has no effect.
@@ -109,8 +109,8 @@ extension Journey {
 
 /// Folds more than one event.
 public enum Fold {
-    /// The version of the fold's rules. It increases in every release whose rules may produce a different journey from
-    /// the same events. After such a release, the server refolds the stored journeys.
+    /// The version of the fold's rules. It increases in every release whose rules can make another journey from the
+    /// same events. After such a release, the server refolds the stored journeys.
     public static let rulesVersion: Int64 = 4
 
     /// Returns a driver's events in the order in which the fold applies them.

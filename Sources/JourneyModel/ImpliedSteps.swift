@@ -54,8 +54,8 @@ public struct ImpliedSteps: OptionSet, Hashable, Sendable {
 
     /// Reads the names in the member `implied` on the wire. Ignores names unknown to this release.
     ///
-    /// The name `exitedChargerAnchorZone` can mean the departure from the charger or the lost anchor (the exit from the
-    /// anchor zone before a session). The first of these rules that applies decides:
+    /// The name `exitedChargerAnchorZone` can mean the departure from the charger, or the lost anchor: the exit from
+    /// the anchor zone before a session. The first of these rules that applies decides:
     ///
     /// - The list has another step of a session: departure.
     /// - The list has the dwell or the exit from the intent zone: lost anchor.

@@ -30,11 +30,11 @@ public struct Journey: Hashable, Sendable {
     /// The reason why the journey ended; nil in every state except SESSION_ENDED. The value is never `superseded` or
     /// `reset`, because a journey with one of these endings never reaches SESSION_ENDED.
     ///
-    /// In SESSION_ENDED, the value is nil only for an old journey. An early version of the server stored no reason, and
-    /// retention has since deleted the event that ended the journey.
+    /// In SESSION_ENDED, the value is nil only for an old journey: an early version of the server stored it without the
+    /// reason, and retention has since deleted the event that ended it.
     public var endedBy: Ending?
-    /// The driver's previous session. It is remembered so that its late events cannot restart it, change another
-    /// session or end a journey without a session. Older sessions are not remembered.
+    /// The driver's previous session. It is remembered, so that late events of this session cannot restart it, change
+    /// another session or end a journey without a session. Older sessions are not remembered.
     public var previousSessionID: String?
 
     public init(
@@ -63,9 +63,9 @@ public struct Journey: Hashable, Sendable {
 }
 
 extension Journey {
-    /// Returns the ending of this journey's session if an event closed the session before it reached SESSION_ENDED.
-    /// `next` is the journey after the event. The ending is `reset` if `next` has no session, and `superseded` if
-    /// `next` has another session.
+    /// Returns the ending of this journey's session if an event closed the session in progress, by a reset or by the
+    /// beginning of another session. `next` is the journey after the event. The ending is `reset` if `next` has no
+    /// session, and `superseded` if `next` has another session.
     ///
     /// Returns nil if this journey has no session in progress, or if `next` still has this session.
     public func closing(by next: Journey) -> Ending? {

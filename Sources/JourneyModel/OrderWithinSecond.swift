@@ -1,9 +1,9 @@
 // Orders events that have the same time in whole seconds and the same sequence or none (contract, section 1, "The
 // order").
 //
-// If a client's times are in whole seconds, the times do not show in which order the events of one second happened.
-// Only the state of the journey shows this order. The chosen order makes each event legal after the events before it,
-// if possible.
+// If a client's times are in whole seconds, they do not show in which order the events of one second happened. The
+// order is therefore derived from the state of the journey: if possible, each event is legal after the events before
+// it.
 
 /// Finds the order of several events. `sharesSecond` must be true for every two of them.
 public enum OrderWithinSecond {
@@ -31,7 +31,8 @@ public enum OrderWithinSecond {
     /// 3. The event that needs the fewest implied steps.
     /// 4. The event after which the fewest other events are impossible. Here, an event that needs implied steps counts
     ///    as impossible.
-    /// 5. An event that does not end the journey; if all of them end it, the event with the lowest lifecycle rank.
+    /// 5. An event that does not end the journey. If all of these events end it, the event with the lowest lifecycle
+    ///    rank.
     /// 6. The event that arrived first.
     ///
     /// An event is impossible if the other events lead to no state in which it is legal. Events that differ only in
@@ -66,8 +67,8 @@ public enum OrderWithinSecond {
                 (best, fit) = (place, other)
             }
         }
-        // Among all events that the fold treats like the chosen one (`isSame`), the first by rank and ids is taken. The
-        // order of arrival therefore does not matter.
+        // Several events may be alike for the fold (`isSame`). Of these, the first by rank and ids is taken, so that
+        // their order of arrival does not matter.
         let chosen = event(best)
         for place in left.indices where event(place).isSame(asFact: chosen) {
             if event(place).precedesByRank(event(best)) { best = place }
@@ -126,8 +127,8 @@ private struct StateSet: OptionSet {
         rawValue = 1 << bit
     }
 
-    /// These states, and every state to which implied steps can lead from them. A path with a reset does not count,
-    /// because after the reset another journey begins.
+    /// These states, and every state to which implied steps can lead from them without a reset. After a reset, another
+    /// journey begins.
     var withImpliedSteps: StateSet {
         JourneyState.allCases.reduce(into: self) { all, start in
             if contains(StateSet(start)) { all.formUnion(Self.reached(from: start)) }
@@ -155,8 +156,8 @@ private struct Fit {
 
     private let kind: Kind
     private let impliedCount: Int
-    /// How many of the other events become impossible after this event. `unreachable` counts the events that are
-    /// impossible even if steps are implied. `illegal` also counts the events that only implied steps make possible.
+    /// How many of the other events become impossible after this event. `unreachable` counts only the events that
+    /// implied steps cannot make possible either. `illegal` also counts the events that implied steps make possible.
     private let unreachable: Int
     private let illegal: Int
     /// 0 for an event that does not end the journey; otherwise the event's lifecycle rank.
@@ -213,8 +214,9 @@ private struct Fit {
 
     private var moves: Bool { kind == .legal || kind == .legalWithImpliedSteps }
 
-    /// Returns whether this event comes before the other event. `isEarlierById` decides between two events of the same
-    /// kind that do not move the state. Equal events stay in order of arrival.
+    /// Returns whether this event comes before the other event. Between two events of the same kind that do not move
+    /// the state, `isEarlierById` decides. If no criterion decides, the result is false, so the events stay in order of
+    /// arrival.
     func precedes(_ other: Fit, isEarlierById: @autoclosure () -> Bool) -> Bool {
         guard moves, other.moves else {
             return kind != other.kind ? kind.rawValue < other.kind.rawValue : isEarlierById()

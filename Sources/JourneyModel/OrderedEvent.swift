@@ -1,7 +1,7 @@
 /// The members of a stored event that the fold uses.
 ///
-/// The operator `<` gives the contract's order (`EventOrder.swift`). Exception: if two events have equal times without
-/// a fraction of a second, `OrderWithinSecond.swift` may decide their order.
+/// The operator `<` gives the contract's order (`EventOrder.swift`). Exception: `OrderWithinSecond.swift` can give
+/// another order to events whose times are equal and have no fraction of a second.
 public struct OrderedEvent: Hashable, Sendable {
     public enum Origin: UInt8, Hashable, Sendable {
         case client = 0
@@ -35,8 +35,8 @@ public struct OrderedEvent: Hashable, Sendable {
     public var sender: Sender
     /// The state before the event, as the client reported it. Nil if the client did not report it.
     public var previousState: JourneyState?
-    /// Whether `occurred_at` was sent without a fraction of a second. OrderWithinSecond.swift orders several such
-    /// events of one second.
+    /// Whether `occurred_at` was sent without a fraction of a second. OrderWithinSecond.swift orders the events of one
+    /// second that have such times.
     public var isWholeSecond: Bool
     /// The values of `gracePeriodSeconds` and `hardTimeoutSeconds` that were in force when this event was stored.
     public var gracePeriodSeconds: Int

@@ -48,9 +48,9 @@ public enum ProblemCode: String, Hashable, Sendable, CaseIterable {
     /// A short name for people, the same for every occurrence (RFC 9457, section 3.1.3).
     public var title: String { meaning.title }
 
-    /// Whether the same request can succeed later. After 429 or 503, wait for the time in `Retry-After`; after 408,
-    /// retry at any time. After 500, retry with the same idempotency key; the response shows whether the event was
-    /// stored before.
+    /// Whether the same request can succeed later. After 408, the client can retry at any time. After 429 or 503, it
+    /// must wait for the time in `Retry-After`. After 500, it must retry with the same idempotency key, and the
+    /// response shows whether the event was already stored.
     public var isRetryable: Bool {
         switch status {
         case 408, 429, 500, 503: true

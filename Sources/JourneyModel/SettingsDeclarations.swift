@@ -4,7 +4,8 @@
 extension Settings {
     /// One row of the contract's table.
     public struct Declaration: Sendable {
-        /// The member of `Settings` that holds the value. The case is `integer` if only whole numbers are allowed.
+        /// The member of `Settings` that holds the value: `integer` if only whole numbers are allowed, otherwise
+        /// `decimal`.
         public enum Value: Sendable {
             case integer(any WritableKeyPath<Settings, Int> & Sendable)
             case decimal(any WritableKeyPath<Settings, Double> & Sendable)

@@ -4,8 +4,8 @@
 /// a reload, the old settings stay in force.
 public struct SettingsError: Error, Hashable, Sendable, CustomStringConvertible {
     public var variable: String
-    /// The value of the variable. If the variable is not set, this is the setting's value in the argument `base` of
-    /// `Settings.make`. A value from `base` is an error only if it exceeds another setting that limits it.
+    /// The value of the variable. If the variable is not set, the setting's value in the argument `base` of
+    /// `Settings.make`. The only possible error of such a value is that it exceeds another setting that limits it.
     public var value: String
     public var allowed: String
 
@@ -48,8 +48,8 @@ extension Settings {
             errors: order.flatMap { variable in errors.filter { $0.variable == variable } })
     }
 
-    /// Returns an error for each violated rule about two settings. There are two such rules: anchor radius <= intent
-    /// radius, and grace period <= hard timeout.
+    /// Returns an error for each violated rule about two settings. The two rules are: anchor radius <= intent radius,
+    /// and grace period <= hard timeout.
     private func pairErrors(except faulty: Set<String>) -> [SettingsError] {
         Self.declarations.compactMap { declaration in
             guard let limit = Self.declarations.first(where: { $0.variable == declaration.alsoAtMost }),

@@ -4,8 +4,9 @@
 
 /// The table's entry for one event in one state.
 enum Transition: Hashable {
-    /// The event first applies the implied steps, and then moves the journey to the given state. These steps follow
-    /// from the event alone. Evidence.swift adds the steps that follow from the phone's reported state.
+    /// The event first applies the implied steps, and then moves the journey to the given state. Here, only steps that
+    /// follow from the event itself are implied. Evidence.swift adds the steps that follow from the phone's reported
+    /// state.
     case to(JourneyState, implying: ImpliedSteps = [])
     /// The event never moves the state, and is never rejected.
     case stays
@@ -44,7 +45,7 @@ enum Transition: Hashable {
             case (.idle, .exclusiveActivatedByWeb), (.nearCharger, .exclusiveActivatedByWeb): .rejected(.notAnchored)
             case (_, .visitVerifiedByWeb): .rejected(.notAtMerchant)
             case (.sessionActive, .enteredMerchantZone): .rejected(.mustDepartFirst)
-            // All events are listed here instead of `default`, so that the compiler requires an entry for a new event.
+            // Lists all events instead of using `default`, so that the compiler requires an entry for a new event.
             case (_, .enteredChargerIntentZone), (_, .exitedChargerIntentZone), (_, .anchorDwellComplete),
                 (_, .anchorLost), (_, .exclusiveActivatedByWeb), (_, .departedCharger), (_, .enteredMerchantZone),
                 (_, .gracePeriodExpired), (_, .hardTimeoutExpired), (_, .webRequestedEnd), (_, .reset):

@@ -5,8 +5,8 @@ package struct AppStoreApp: Hashable, Sendable {
     /// The app's Apple ID in App Store Connect. Apple documents it only for production notifications, as `appAppleId`.
     /// In sandbox notifications, the Apple ID is not checked.
     ///
-    /// If this property is nil, no Apple ID can be checked. Outside of the sandbox, two kinds of notifications are then
-    /// rejected: those with an `appAppleId`, and those that must have one (`NotificationEnvelope.App.needsAppleID`).
+    /// If this property is nil, this server cannot check the Apple ID of notifications from outside the sandbox. It
+    /// then rejects those with an `appAppleId`, and those that must have one (`NotificationEnvelope.App.needsAppleID`).
     package var appleID: Int64?
 
     package init(bundleID: String, appleID: Int64?) {

@@ -4,9 +4,9 @@
 package import JourneyModel
 
 package struct AppStoreVerifier: Sendable {
-    /// Maximum number of seconds by which `signedDate` may be ahead of this server's clock. Of all signed data about
-    /// one transaction, the data with the latest `signedDate` counts. Without this limit, data dated far in the future
-    /// would override all newer data until that date.
+    /// Maximum number of seconds by which `signedDate` may be ahead of this server's clock. The data about a
+    /// transaction with the latest `signedDate` replaces all other data about it. Without this limit, data dated far in
+    /// the future would stay in effect until that date, even if Apple signs newer data.
     package static let clockSkewSecondsMax = 600
 
     private let apps: [AppStoreApp]
@@ -78,9 +78,9 @@ package struct AppStoreVerifier: Sendable {
             appTransactionID: envelope.appTransactionID, signedDate: signed.signedDate, payload: signed.payload)
     }
 
-    /// Verifies the certificates, the signature and the date of a payload. If `allowsXcode` is true, a payload from
-    /// `.xcode` or `.localTesting` is accepted without these checks. In this case, `environments` must contain the
-    /// payload's environment.
+    /// Verifies the certificates, the signature and the date of a payload. If `allowsXcode` is true, accepts a payload
+    /// from `.xcode` or `.localTesting` without these checks, provided that `environments` contains the payload's
+    /// environment.
     private func verify(_ signed: SignedPayload, now: Moment, allowsXcode: Bool) async throws(PurchaseRefusal) {
         if allowsXcode, let environment = try? signed.claims.environment(), !environment.isSignedByApple,
             environments.contains(environment)
@@ -100,8 +100,8 @@ package struct AppStoreVerifier: Sendable {
         }
         let ours = apps.filter { app.bundleID == nil || $0.bundleID == app.bundleID }
         guard !ours.isEmpty else { throw .wrongBundle }
-        // A sandbox notification needs no check of the Apple ID. Any other notification may lack the Apple ID if
-        // `needsAppleID` is false.
+        // Two kinds of notifications need no check of the Apple ID: those of the sandbox, and those without an Apple ID
+        // that need none (`needsAppleID` is false).
         guard app.environment != .sandbox, app.needsAppleID || app.appleID != nil else { return }
         guard let appleID = app.appleID, ours.contains(where: { $0.appleID == appleID }) else { throw .wrongApp }
     }

@@ -72,8 +72,8 @@ package struct CertificateStatus: Sendable {
         }
     }
 
-    /// Reads all stored signers once. First makes `chain` reject the leaves with a recorded revocation, because this
-    /// needs no response. Then checks the signers that are due.
+    /// Reads all stored signers once. First makes `chain` reject the leaves with a recorded revocation, which needs no
+    /// OCSP request. Then checks the signers that are due.
     func check() async {
         guard let signers = try? await signers() else { return }
         for signer in signers where signer.isRevoked {
@@ -82,8 +82,8 @@ package struct CertificateStatus: Sendable {
         for signer in signers where !signer.isRevoked {
             guard let certificates = SignedPayload.certificates(inHeader: signer.header) else { continue }
             let now = clock()
-            // A stored time of the last check may be in the future, if the clock was set back later. Such a time is
-            // ignored. If it counted, the certificate would not be checked until that time.
+            // If the clock was set back after the last check, the stored time of this check is in the future. Such a
+            // time is ignored, because otherwise the certificate would not be checked again until then.
             if let checked = signer.checkedAt, checked <= now,
                 now < checked.advanced(bySeconds: Self.intervalSeconds)
             {

@@ -55,7 +55,7 @@ package struct Entitlement: Hashable, Sendable {
     package var status: Status
     /// The time when access ends or ended.
     ///
-    /// Nil if Apple signed no end of access, unless the product is revoked or refunded. Apple signs no end for
+    /// Nil if Apple signed no end of access and the product is neither revoked nor refunded. Apple signs no end for
     /// consumables and non-consumables. For a non-renewing subscription without an end, the app decides when access
     /// ends.
     package var accessEnds: Moment?

@@ -10,9 +10,9 @@ extension PurchaseFacts {
     /// counts as expired.
     package static let billingRetryDays = 60
 
-    /// Returns one entitlement per environment, app, subscription group and product, sorted by these four. If a driver
-    /// has several subscriptions to one product, only the entitlement with the best status is returned. For example,
-    /// the driver bought one, and a family member shares another.
+    /// Returns one entitlement per environment, app, subscription group and product, sorted by these four. A driver may
+    /// have several subscriptions to one product, for example a bought one and one that a family member shares. Of
+    /// these, only the entitlement with the best status is returned.
     package func entitlements(at now: Moment) -> [Entitlement] {
         var best: [EntitlementKey: Entitlement] = [:]
         for entitlement in subscriptionEntitlements(at: now) + productEntitlements(at: now) {
@@ -99,8 +99,8 @@ private struct Subscription {
         }
     }
 
-    /// The transaction that gives access now: the latest one that is not expired, replaced or revoked. Apple may sign a
-    /// renewal up to a day before its period starts. A transaction whose period has started is therefore preferred.
+    /// The transaction that gives access now: the latest one that is not expired, replaced or revoked. A transaction
+    /// whose period has started is preferred, because Apple may sign a renewal up to a day before its period starts.
     private var current: TransactionFact? {
         begun.filter(isValid).max { $0.isBefore($1) } ?? transactions.filter(isValid).max { $0.isBefore($1) }
     }
@@ -111,8 +111,8 @@ private struct Subscription {
     }
 
     /// Returns whether another product replaced the transaction's product before `end`. Apple does not always sign the
-    /// replaced transaction again with `isUpgraded`. A later refund of the other product changes nothing, because Apple
-    /// refunded the rest of the replaced period.
+    /// replaced transaction again with `isUpgraded`, so the other transactions are searched too. A later refund of the
+    /// other product does not restore the replaced period, because Apple refunded the rest of that period.
     private func isReplaced(_ fact: TransactionFact, before end: Moment) -> Bool {
         fact.isUpgraded
             || begun.contains { other in
@@ -140,8 +140,8 @@ private struct Subscription {
 
     /// Returns the renewal information; nil if it is about a period before that of `fact`.
     ///
-    /// Usually Apple signs the renewal information after the period has started. If Apple charges the renewal up to a
-    /// day early, it may sign the renewal information at the time of the charge.
+    /// Renewal information that Apple signed after the start of the period is about this period or a later one. If
+    /// Apple charges the renewal up to a day early, it may sign the renewal information at the time of the charge.
     private func renewal(after fact: TransactionFact) -> RenewalFact? {
         guard let renewal else { return nil }
         if renewal.signedDate >= fact.purchaseDate { return renewal }

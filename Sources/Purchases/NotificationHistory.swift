@@ -129,8 +129,8 @@ package struct NotificationHistory: Sendable {
 
     /// Makes one pass over the history of a source. Each time a part has been read, the end of this part is recorded.
     ///
-    /// If `isAtStart` is true, delivered notifications are fetched too. The database may lack some of them if it was
-    /// restored from a backup.
+    /// If `isAtStart` is true, also fetches the notifications that Apple has delivered, because a database that was
+    /// restored from a backup may lack some of them.
     private func fill(_ source: NotificationSource, isAtStart: Bool) async -> Report.Result {
         let now = clock()
         var counts = Counts()
@@ -166,15 +166,15 @@ package struct NotificationHistory: Sendable {
     /// - If `isAtStart` is true: first a part with the undelivered notifications up to the end of the previous pass,
     ///   then all notifications up to `now`, delivered or not.
     ///
-    /// After each part, the end of this part is recorded. No part ends before the time that was recorded last, and the
-    /// last part ends at `now`. The recorded time therefore goes back only if a wrong clock recorded a time in the
+    /// After each part, the end of the part is recorded. No part ends before the time recorded last, and the last part
+    /// ends at `now`. The recorded time therefore goes back in only one case: a wrong clock has recorded a time in the
     /// future.
     ///
     /// The part with `onlyFailures` is read first, because every other part moves the recorded time forward. If the
     /// pass were interrupted after another part, the next pass would skip the oldest undelivered notifications.
     private func parts(of source: NotificationSource, isAtStart: Bool, now: Moment) async throws -> [Part] {
         let oldest = now.advanced(bySeconds: -Self.daysMax(source.environment) * 86_400)
-        // A time in the future was recorded by a wrong clock.
+        // A recorded time in the future comes from a wrong clock. It counts as `now`.
         guard let readTo = try await progress.historyReadTo(of: source).map({ min($0, now) }) else {
             return Self.parts(from: oldest, to: now)
         }

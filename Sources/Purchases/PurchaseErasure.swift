@@ -1,8 +1,8 @@
 // When a driver is deleted, the stored payloads keep only the members that determine an entitlement or a refund.
 // `appAccountToken` and `appTransactionId` are removed, because they identify a person to Apple and to the app.
 //
-// If Apple signs another payload about the purchase later, only these members are stored. If another driver owns the
-// purchase by then, the whole payload is stored.
+// If Apple signs another payload about the purchase later, the server stores only the members that determine an
+// entitlement or a refund. If another driver owns the purchase by then, it stores the whole payload.
 
 import JourneyModel
 

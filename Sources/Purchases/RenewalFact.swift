@@ -30,8 +30,8 @@ extension RenewalFact {
     /// invalid member.
     package init(_ signed: SignedPayload) throws(PurchaseRefusal) {
         // A signed transaction may have all members that a renewal needs. If it counted as a renewal, it would replace
-        // the subscription's real renewal. Every transaction has `transactionId`, and every renewal has
-        // `autoRenewStatus`.
+        // the subscription's real renewal. Two members tell them apart: every transaction has `transactionId`, and
+        // every renewal has `autoRenewStatus`.
         guard try signed.claims.optionalText("transactionId") == nil,
             try signed.claims.optionalInteger("autoRenewStatus") != nil
         else { throw .wrongClaims }

@@ -26,8 +26,8 @@ package struct SignedPayload: Sendable {
     /// The claims as the bytes that Apple signed.
     package var payload: [UInt8] { jws.payload }
 
-    /// Parses the JWS and its payload, but does not verify the signature. Every error is `malformed`, even for an
-    /// invalid `signedDate`: an unverified payload with an error counts as a forgery.
+    /// Parses the JWS and its payload, but does not verify the signature. Throws `malformed` for every error, even for
+    /// an invalid `signedDate`, because an unverified payload with an error counts as a forgery.
     package init(_ text: String, headers: AcceptedHeaders? = nil) throws(PurchaseRefusal) {
         var known: AcceptedHeaders.Header?
         let jws = CompactJWS(text, bytesMax: Self.bytesMax) { header in

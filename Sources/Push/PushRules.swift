@@ -4,8 +4,8 @@ import Identity
 package import JourneyModel
 
 package enum PushRules {
-    /// A change that is read more than this time after it happened causes no notification. For the warning before the
-    /// end of the grace period, the time counts from the moment when the warning is due.
+    /// The maximum age, in milliseconds, at which a change still causes notifications. The age counts from the time of
+    /// the event. For the warning before the end of the grace period, it counts from the time when the warning is due.
     package static let ageMillisecondsMax: Int64 = 60_000
     /// The driver is warned this number of seconds before the grace period ends. If the grace period is shorter, the
     /// driver is warned at the start of the grace period.
@@ -64,8 +64,8 @@ package enum PushRules {
         return [change.entry(.activityEnd, target, due: now, until: now.advanced(bySeconds: activityEndSecondsMax))]
     }
 
-    /// The age limit applies to the warning, not to the event. A driver whose departure is reported late is therefore
-    /// still warned.
+    /// Returns the warning before the end of the grace period. The age limit applies to the time when the warning is
+    /// due, not to the time of the event. A driver whose departure is reported late is therefore still warned.
     private static func warning(_ change: PushChange, _ target: PushTarget, _ now: Moment) -> [PushEntry] {
         guard change.after.state == .inTransit, let deadline = change.after.graceDeadline,
             change.before?.state != .inTransit || change.before?.session != change.after.session
@@ -82,8 +82,9 @@ extension PushChange {
     /// Whether the change enters another state or another session. True if `before` is nil (unknown).
     fileprivate var isEntry: Bool { before?.state != after.state || before?.session != after.session }
 
-    /// Whether the change ends a session. If `before` is nil (unknown), any ended session in `after` counts. Ending a
-    /// Live Activity twice is harmless, but an activity that is never ended stays visible for hours.
+    /// Whether the change ends a session. If `before` is nil (unknown), the value is true if `after` has an ended
+    /// session, even if an earlier change ended it. Ending a Live Activity twice is harmless, but an activity that is
+    /// never ended stays visible for hours.
     ///
     /// If `before` is nil and `after` has no session, the value is false, because this may be the driver's first
     /// change.

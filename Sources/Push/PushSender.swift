@@ -142,8 +142,8 @@ package actor PushSender {
         let isFirstOld =
             firstResultAt.map { Pause(from: $0, milliseconds: Self.commitMilliseconds).isOver(at: now) } ?? false
         if results.count >= Self.commitCount || isFirstOld { await commit() }
-        // While outcomes cannot be written, no entries are read. An entry whose lease has ended would be read and sent
-        // again.
+        // While outcomes cannot be written, no entries are read. Otherwise an entry that was sent could be read and
+        // sent again, because its lease has ended and its outcome is not written.
         if ready.isEmpty, commitPause == nil, readPause?.isOver(at: now) ?? true { await read(at: now) }
         sendReady()
     }
@@ -179,8 +179,8 @@ package actor PushSender {
             if kind == .graceEnding, !push.isDeadlineRunning { return drop(push, .obsolete) }
             if push.device.push?.notifications.allows(kind) == false { return drop(push, .unwanted) }
         }
-        // The device may show a Live Activity of the driver's current session. This entry would end that activity or
-        // show an old state in it.
+        // An entry of another session is not sent: the device may show a Live Activity of the driver's current session,
+        // and the entry would end that activity or show an old state in it.
         if push.entry.kind.notificationKind == .liveActivity, push.isInOtherSession { return drop(push, .obsolete) }
         guard let notification = push.notification(texts.read(), at: now) else { return drop(push, .unwanted) }
         inFlightCount += 1
@@ -249,8 +249,8 @@ package actor PushSender {
         if firstResultAt == nil { firstResultAt = clock() }
     }
 
-    /// If the write fails, the outcomes are kept and written later. Until then, only the leases prevent the
-    /// notifications from being sent again.
+    /// Writes the outcomes. If the write fails, keeps them and writes them later. Until then, only the leases prevent
+    /// the notifications from being sent again.
     private func commit() async {
         let now = clock()
         guard !results.isEmpty, commitPause?.isOver(at: now) ?? true else { return }

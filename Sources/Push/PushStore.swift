@@ -15,8 +15,8 @@ package protocol PushStore: Sendable {
     /// `since` must be `PushRules.ageMillisecondsMax` ago. Changes by events that were received before `since` may be
     /// missing.
     ///
-    /// Returns only the changes that the driver's stream shows too. A late event that changes only the past causes no
-    /// such change.
+    /// Returns only the changes that the driver's stream shows too. A late event that changes only the verdicts of
+    /// other events causes no such change.
     ///
     /// A store that refolds in several transactions stores a late event's change only after the whole refold. Until
     /// then, this method holds back the changes by that event and by events after it. The wait is at most half of

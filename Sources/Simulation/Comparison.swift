@@ -5,8 +5,8 @@ import JourneyModel
 struct Comparison {
     var expected: ExpectedResponse
     var eventID: String
-    /// The permitted values of `status`. If the response to an earlier attempt may have been lost, these are both `ok`
-    /// and `already_processed`.
+    /// The permitted values of `status`. Both `ok` and `already_processed` are permitted if the response to an earlier
+    /// attempt may have been lost.
     var statuses: [EventResponse.Status]
 
     func differences(from answer: Answer) -> [String] {

@@ -20,7 +20,7 @@ package struct ScriptedEvent: Hashable, Sendable {
     package var sequence: Int64?
     /// The route for sending the event alone. Batches have their own route.
     package var route: EventRoute
-    /// The state that the phone reports for the time before the event; nil if it reports none.
+    /// The state before the event, as the phone reports it; nil if it reports none.
     package var previousState: JourneyState?
     /// Whether the event's time is sent without a fraction of a second.
     package var isWholeSecond = false

@@ -28,8 +28,8 @@ extension DriveScript {
         Delivery(form: .batch, events: Array(indexes), clockErrorMilliseconds: 0)
     }
 
-    /// The phone loses its connection for some time. It sends the events of that time in one batch, and all others
-    /// alone.
+    /// The phone loses its connection for some time. It sends the events of that time in one batch, and every other
+    /// event in a request of its own.
     ///
     /// In half of the drives, the loss begins before the response to an event arrives. The batch then contains that
     /// event again.

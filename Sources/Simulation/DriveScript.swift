@@ -95,7 +95,7 @@ struct DriveScript {
         activatedAt = now
     }
 
-    /// All events happen before the deadlines.
+    /// Adds the events after the activation, up to the end of the session. All of them happen before the deadlines.
     private mutating func visit() {
         if random.happens(inPercent: 20) {
             add(.enteredMerchantZone, afterPerMille: 1...10, of: hardMilliseconds, session: sessionID)
@@ -117,8 +117,8 @@ struct DriveScript {
         add(.departedCharger, afterPerMille: 20...100, of: hardMilliseconds, session: sessionID)
     }
 
-    /// The app is killed at the charger or on the way. In some drives, it never runs again. In the others, it later
-    /// reports the events since it was killed.
+    /// The app is killed at the charger or on the way. In some drives, it never runs again. In the others, it runs
+    /// again later, and reports the events that happened since it was killed.
     private mutating func quit() {
         let isOnTheWay = random.happens(inPercent: 75)
         if isOnTheWay { depart() }

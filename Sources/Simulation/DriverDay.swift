@@ -14,9 +14,9 @@ package struct DriverDay: Hashable, Sendable {
         self.seed = seed
         var previousSession: String?
         drives = scenarios.filter(\.isDrive).map { scenario in
-            // Each scenario has its own seed, so that leaving one out hardly changes the other drives. Only two things
-            // depend on the previous drive: the session that a reset event names, and the first state of a shipped
-            // client.
+            // Each scenario has its own seed, so that a drive hardly changes if another scenario is left out. It
+            // depends on the previous drive only in the session that a reset event names, and in the first state of a
+            // shipped client.
             let index = UInt64(Scenario.allCases.firstIndex(of: scenario) ?? 0)
             let drive = DriveScript.drive(
                 scenario, seed: seed &* 0x1_0000 &+ index, settings: settings, previousSession: previousSession)
@@ -31,8 +31,8 @@ package struct DriverDay: Hashable, Sendable {
 
     package var eventCount: Int { drives.reduce(0) { $0 + $1.events.count } }
 
-    /// The number of deliveries of events that the server must accept. It includes copies, and the final delivery of
-    /// each event.
+    /// The number of times that the server must accept an event. It includes copies, and the final delivery of each
+    /// event.
     package var deliveredCount: Int {
         drives.reduce(eventCount) { sum, drive in
             sum + drive.deliveries.reduce(0) { $0 + ($1.form == .changed ? 0 : $1.events.count) }

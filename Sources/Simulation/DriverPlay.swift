@@ -92,8 +92,8 @@ struct DriverPlay {
         }
     }
 
-    /// Sends a batch. Then sends these events of the batch again, each alone: rate-limited events (429), events that
-    /// were not stored (503), and events whose session is not registered.
+    /// Sends a batch. Then sends some events of the batch again, each alone: those that were rate-limited (429), those
+    /// that were not stored (503), and those whose session is not registered.
     private mutating func deliverBatch(_ messages: [EventMessage], of drive: Int) async throws {
         let outcome = try await sender.send(events: messages.count) { requests.batch(messages, sentAt: $0) }
         guard outcome.response.status == 200,
@@ -147,7 +147,8 @@ struct DriverPlay {
 
     // MARK: Sessions
 
-    /// Returns false if the event has no session, or if the session was already registered here.
+    /// Registers the event's session and returns true. Returns false if the event has no session, or if this method has
+    /// already registered the session.
     private mutating func register(_ message: EventMessage) async throws -> Bool {
         guard let sessionID = message.placed.sessionID, registered.insert(sessionID).inserted else { return false }
         let outcome = try await sender.send(events: 0) { _ in requests.register(sessionID) }

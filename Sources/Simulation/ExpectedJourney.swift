@@ -24,7 +24,7 @@ struct ExpectedJourney {
         events.append(event)
     }
 
-    /// Returns nil for an event that was not added.
+    /// Returns the response that the server must give about the event; nil if the event was not added.
     ///
     /// - Parameter span: the time in which the server made its response.
     func answer(about idempotencyKey: String, within span: ClosedRange<Moment>) -> ExpectedResponse? {
@@ -57,8 +57,8 @@ struct ExpectedJourney {
 
 struct ExpectedResponse {
     var verdict: Verdict
-    /// The states at the beginning and at the end of the span. If a deadline passes within the span, they differ, and
-    /// the server may return either state.
+    /// The states at the beginning and at the end of the span. They differ if a deadline passes within the span. Either
+    /// state is then a correct response.
     var states: [JourneyState]
     /// The reason why the journey ended, for each of `states`; nil if it had not ended.
     var endings: [Journey.Ending?]

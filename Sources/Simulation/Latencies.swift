@@ -1,7 +1,7 @@
 // Response times as a histogram of fixed size.
 
-/// Counts response times in buckets. A bucket is up to 1.6 % wide. A time that is computed from the buckets is
-/// therefore up to 1.6 % too long.
+/// Counts response times in buckets. The bounds of a bucket differ by up to 1.6 %, so a time that is computed from the
+/// buckets is up to 1.6 % too long.
 package struct Latencies: Hashable, Sendable {
     /// The number of buckets between a time and its double. The buckets cover 40 doublings, from 1 to 2^40 microseconds
     /// (twelve days).

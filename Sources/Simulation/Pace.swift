@@ -9,8 +9,8 @@ actor Pace {
         next = .now
     }
 
-    /// Waits until `count` events may be sent. Calls are served in the order of their arrival. A pause in the calls
-    /// does not permit a higher rate later.
+    /// Waits until `count` events may be sent. Calls are served in the order of their arrival. After a pause in the
+    /// calls, the rate is not higher than without the pause.
     func wait(forEvents count: Int) async throws {
         let turn = max(next, .now)
         next = turn + interval * count

@@ -21,11 +21,11 @@ struct RequestSender {
     /// A function that waits. It is `Task.sleep` except in tests.
     let sleep: @Sendable (Duration) async throws -> Void
 
-    /// The maximum number of failed attempts. Status 429 is not a failure. The pauses are 1, 2, 4, 8, 16, 16 and 16 s,
-    /// together about a minute, in which a server can restart.
+    /// The maximum number of failed attempts; status 429 is not a failure. The pauses between them are 1, 2, 4, 8, 16,
+    /// 16 and 16 s. In this time, about a minute, a server can restart.
     static let attemptsMax = 8
-    /// The maximum number of responses with status 429 to one request. Each defers the request by at most an hour
-    /// (contract, section 5). More of them show that one of the server's rate limits is too low for the run.
+    /// The maximum number of responses with status 429 to one request. Each of them defers the request by at most an
+    /// hour (contract, section 5). If there are more, one of the server's rate limits is too low for the run.
     static let limitedMax = 20
     /// The tolerance of the clock, in milliseconds. It extends `SendOutcome.span` at both ends. The clock is corrected
     /// by the server's `Date`, which has only whole seconds.
@@ -93,7 +93,7 @@ struct RequestSender {
 }
 
 extension HTTPExchange.Response {
-    /// The value of `Retry-After`, limited to 1...3600. A batch response with status 200 has no such field. Then the
+    /// The value of `Retry-After`, limited to 1...3600. A batch response with status 200 has no such field, so the
     /// value comes from `RateLimit`: the longest `t` of the limits with `r=0`.
     var retryAfterSeconds: Int? {
         let asked = field("Retry-After").flatMap { Int($0) } ?? field("RateLimit").flatMap(Self.exhaustedSeconds)

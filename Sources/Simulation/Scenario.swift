@@ -11,8 +11,8 @@ package enum Scenario: String, Hashable, Sendable, CaseIterable {
     case duplicates
     /// Events are sent in any order.
     case shuffledDelivery = "shuffled-delivery"
-    /// The app is killed during a session, and the server enforces the deadlines. After a restart, the app may report
-    /// events. They count from the times at which they happened.
+    /// The app is killed during a session, and the server enforces the deadlines. In some drives, the app restarts
+    /// later and reports the events since it was killed. They have their effect at the times at which they happened.
     case forceQuit = "force-quit"
     /// A shipped client sends each event with its time in whole seconds and the state before it. Some events are never
     /// sent, but later events prove them. The driver may set a target again during a session.
@@ -23,8 +23,8 @@ package enum Scenario: String, Hashable, Sendable, CaseIterable {
     /// The app is suspended between two attempts. The second attempt has no `X-Sent-At`. It repeats the `timestamp` of
     /// the first attempt, which is minutes old.
     ///
-    /// The server must not treat the delay as a clock error. If it did, it would move the event to a time after a
-    /// deadline.
+    /// The server must not treat the age of `timestamp` as a clock error. If it did, it would move the event to a time
+    /// after a deadline.
     case staleTimestamp = "stale-timestamp"
     /// The app is killed before it gets the response, and later builds the body again. `timestamp`, `app_state`,
     /// `schema_version` and the notation of `metadata` then differ. All other members are the same.

@@ -8,8 +8,8 @@ package struct ServerClock: Sendable {
     private let local: @Sendable () -> Moment
     private let offsetMilliseconds: Int64
 
-    /// The clock is corrected only if it differs from `Date` by at least this much. A smaller difference does not prove
-    /// that the clock is wrong: `Date` has whole seconds, and a response takes time.
+    /// The clock is corrected only if it differs from `Date` by at least this much. Because `Date` has whole seconds,
+    /// and a response takes time, a smaller difference does not prove that the clock is wrong.
     private static let noticedMilliseconds: Int64 = 2_000
 
     package init(local: @escaping @Sendable () -> Moment = ServerClock.system, date: String? = nil) {

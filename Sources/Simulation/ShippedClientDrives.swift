@@ -137,8 +137,8 @@ extension DriveScript {
         let hasDeparted = random.happens(inPercent: 40)
         if hasDeparted { say(.departedCharger, first, from: .sessionActive) }
         say(.chargerTargeted, from: hasDeparted ? .inTransit : .sessionActive)
-        // In half of the drives, the phone sends the two events of its way to the charger a second time. In the other
-        // half, it does not send them, and the activation proves them.
+        // In half of the drives, the phone sends the two events of its way to the charger again for the second
+        // activation. In the other half, it does not, and the activation proves them.
         if random.happens(inPercent: 50) {
             say(.enteredChargerIntentZone, from: .idle)
             say(.anchorDwellComplete, from: .nearCharger)

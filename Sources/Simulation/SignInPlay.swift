@@ -28,8 +28,8 @@ struct SignInPlay {
         sender.tally.change { $0.drives[.retriedSignIn, default: 0] += 1 }
     }
 
-    /// Sends a sign-in request twice, and returns both responses. The server must reject a third request, which has the
-    /// same nonce in another identity token.
+    /// Sends a sign-in request twice, and returns both responses. Then sends a third request, with the same nonce in
+    /// another identity token, which the server must reject.
     private func signInTwice(_ route: String) async throws -> [JSONValue] {
         let subject = "\(options.runID)\(route)"
         let nonce = "\(subject)-nonce"

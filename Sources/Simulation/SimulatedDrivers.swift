@@ -38,7 +38,7 @@ package struct SimulatedDrivers: Sendable {
     private let localClock: @Sendable () -> Moment
     private let sleep: @Sendable (Duration) async throws -> Void
 
-    /// The maximum number of drivers that are simulated at the same time. A higher number would only make each driver
+    /// The maximum number of drivers that are simulated at the same time. With more drivers, each driver would only
     /// wait longer, because `--rate` limits all drivers together.
     private static let concurrentDriversMax = 256
     private static let progressInterval = Duration.milliseconds(200)

@@ -2,8 +2,8 @@
 // Sockets lacks. URLSession comes with the toolchain, so the build needs no second event loop and no second TLS
 // library.
 //
-// On Linux, URLSession uses libcurl. A binary with a static standard library does not contain libcurl. The machine must
-// then have libcurl and CA certificates.
+// On Linux, URLSession uses libcurl. A binary with a static standard library does not contain libcurl, so the machine
+// must have libcurl and CA certificates.
 
 import Foundation
 package import JourneyClient

@@ -5,7 +5,7 @@
 package struct AppVersion: Hashable, Comparable, Sendable, CustomStringConvertible {
     package static let allowed = "one to four whole numbers of at most nine digits, joined by dots, such as 7.2.1"
 
-    /// Without zeros at the end, because `7.2` and `7.2.0` must be equal.
+    /// The numbers without zeros at the end, because `7.2` and `7.2.0` must be equal.
     private let numbers: [UInt32]
 
     /// Returns nil if the text is not such a version, for example `7.2-beta`.

@@ -37,7 +37,7 @@ package enum AppVersionCondition: Hashable, Sendable {
     }
 }
 
-/// What the rules need to know about a request, except the charger, which only the store knows.
+/// What the rules need to know about a request, except the charger. For an event, only the store knows the charger.
 package struct SettingsSubject: Hashable, Sendable {
     package var driver: DriverID
     /// Nil if the request names no version, or an invalid one.
@@ -105,9 +105,9 @@ package struct SettingsRule: Hashable, Sendable {
         return nil
     }
 
-    /// Returns the first condition that the request does not meet. The condition about chargers is not compared here,
-    /// but in `mismatch(charger:)`. The share is compared last, because its hash takes longer than the other
-    /// comparisons.
+    /// Returns the first condition that the request does not meet; nil if it meets all. Leaves out the condition about
+    /// chargers, which `mismatch(charger:)` compares. The share is compared last, because its hash takes longer than
+    /// the other comparisons.
     func mismatch(_ subject: SettingsSubject) -> SettingsMismatch? {
         if let mismatch = mismatch(at: subject.at) { return mismatch }
         if let drivers, !drivers.contains(subject.driver.rawValue) { return .otherDriver }

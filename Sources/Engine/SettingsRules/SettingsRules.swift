@@ -1,8 +1,8 @@
 // The rules of SETTINGS_RULES_FILE, and the base settings. The settings of every rule are computed and checked when the
-// file is read. A request needs only one pass over the rules.
+// file is read, so a request needs only one pass over the rules.
 //
-// A request gets the settings of the first matching rule that has settings, or else the base settings. Each flag comes
-// from the first matching rule that has the flag, or is the flag's default.
+// A request gets the settings of the first matching rule that has settings, or else the base settings. Each flag has
+// its value from the first matching rule that has the flag, or else its default.
 //
 // The result depends only on the file, the base settings and the request. Servers with the same file and base settings
 // therefore give the same result.
@@ -65,7 +65,7 @@ package final class SettingsRules: Sendable {
     package let version: String
     /// Whether any rule depends on the version of the app.
     package let dependsOnAppVersion: Bool
-    /// Whether the same request of two drivers can have different results.
+    /// Whether two drivers can get different results for the same request.
     package let dependsOnDriver: Bool
     private let baseJSON: [UInt8]
 

@@ -158,7 +158,8 @@ struct SettingsRulesReader {
         }
     }
 
-    /// Returns nil if the rule has no valid name. Problems with such a rule mention its number instead.
+    /// Returns the rule's name for the problems found in the rule. Returns nil if the rule has no valid name; its
+    /// problems then mention its number.
     private static func validName(of element: LocatedJSON) -> String? {
         guard case .object(let members) = element.content,
             case .scalar(.string(let name))? = members.first(where: { $0.name == "name" })?.value.content

@@ -1,5 +1,6 @@
-// A rule can apply to a percentage of the drivers. Each driver has a fixed position for each rule, so the choice is the
-// same at every request and on every server. A driver in the share stays in it when the share grows.
+// The percentage of the drivers to which a rule applies. Each driver has a fixed position for each rule, so the rule
+// applies to the same drivers at every request and on every server. A driver in the share stays in it when the share
+// grows.
 
 import Crypto
 package import JourneyModel

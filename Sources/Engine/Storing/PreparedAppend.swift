@@ -4,7 +4,8 @@
 internal import Crypto
 package import JourneyModel
 
-/// This is a class, because a struct with about ten texts would be copied about ten times before it reaches the writer.
+/// An append request and its digest. This is a class, because a struct with about ten texts would be copied about ten
+/// times before it reaches the writer.
 package final class PreparedAppend: Sendable {
     package let request: AppendRequest
     /// SHA-256 of the canonical form.
@@ -27,8 +28,8 @@ package final class PreparedAppend: Sendable {
 
     package func stored() -> PreparedAppend { PreparedAppend(stored: self) }
 
-    /// Returns the outcome that the client gets for `failure`. `unavailable` means that the event is not stored. If the
-    /// event is stored, the client gets `unknown` instead.
+    /// Returns the outcome that the client gets for `failure`. If the event is already stored, `unavailable` becomes
+    /// `unknown`, because `unavailable` tells the client that the event is not stored.
     package func outcome(of failure: StoreFailure) -> EventOutcome {
         if isStored, case .unavailable(let reason) = failure { return .failed(.unknown(reason)) }
         return .failed(failure)
@@ -45,7 +46,8 @@ package final class PreparedAppend: Sendable {
 
 extension EventSubmission {
     /// Returns whether this event repeats a stored event that has another digest. A client may rebuild the body with
-    /// another `app_state` or `schema_version` (contract, section 3), so these two are not compared.
+    /// another `app_state` or `schema_version` (contract, section 3), so this method does not compare these two
+    /// members.
     ///
     /// The details are compared only if the stored event has details.
     ///

@@ -16,8 +16,8 @@ public enum HTTPExchange {
     /// redirected request would send the token to another server.
     ///
     /// Send the request at once. Use neither a background `URLSession` nor `waitsForConnectivity`, because they may
-    /// wait for hours. The server would treat the delay after `X-Sent-At` as a clock error, and shift the events'
-    /// times.
+    /// wait for hours. The server would treat this delay after `X-Sent-At` as an error of the phone's clock, and would
+    /// change the times of the events.
     public struct Request: Hashable, Sendable {
         public var method: String
         /// Begins with `/`.

@@ -21,8 +21,8 @@ public struct SettingsCopy: Hashable, Sendable {
     /// The server's `max-age` in seconds: how long the copy may be used without a new request.
     public var freshSeconds: Int
 
-    /// The maximum of `freshSeconds`, and its value after a 200 without `max-age`. A 304 without `max-age` leaves
-    /// `freshSeconds` unchanged.
+    /// The maximum of `freshSeconds`. A 200 without `max-age` sets `freshSeconds` to this value, and a 304 without
+    /// `max-age` leaves it unchanged.
     public static let freshSecondsMax = 86_400
 
     public init(
@@ -46,8 +46,8 @@ public struct SettingsCopy: Hashable, Sendable {
 public enum SettingsFetch {
     /// The result of a request.
     public enum Result: Hashable, Sendable {
-        /// The server returned new settings, or confirmed the old ones. Store the copy. If the settings changed, pass
-        /// them to the engine.
+        /// The server returned new settings, or confirmed the phone's copy. Store this copy. If the settings changed,
+        /// pass them to the engine.
         case current(SettingsCopy)
         /// 401, or 403 whose body is a problem document of this server: get a new token.
         case refreshToken
@@ -57,8 +57,8 @@ public enum SettingsFetch {
 
     public static let path = "/native/config"
 
-    /// Returns a request for the settings. The server may have separate settings for some app versions. The app must
-    /// then add the field `X-App-Version` to this request and to the requests of the event queue.
+    /// Returns a request for the settings. If the server has separate settings for some app versions, the app must add
+    /// the field `X-App-Version` to this request and to the requests of the event queue.
     ///
     /// - Parameters:
     ///   - copy: the stored copy that was fetched with the same `chargerID`; nil if there is none.

@@ -33,8 +33,8 @@ public struct DwellDetector: Hashable, Sendable {
 
     /// The longest time between two successive fixes of one stay, as a multiple of the dwell time.
     ///
-    /// A phone at rest reports no fixes, but the app requests one after the dwell time (`completesAt`). If that fix is
-    /// missing too, the app was not running, and the phone may have been elsewhere.
+    /// A phone at rest reports no fixes, but the app requests one after the dwell time (`completesAt`). If even that
+    /// fix is missing, the app was not running, and the phone may have been elsewhere in the meantime.
     static let silenceInDwells = 2
 
     /// Takes one fix. Returns true if the fix completes the dwell, which ends the stay.
@@ -82,11 +82,11 @@ public struct DwellDetector: Hashable, Sendable {
         if stay == nil { arrivedAt = moment }
     }
 
-    /// Starts the detection over if the clock was set back. This is the case if the stay's last fix or the arrival is
-    /// more than `parkingSeconds` later than `now`.
+    /// Starts the detection over if the clock was set back. It was set back if the stay's last fix, or without a stay
+    /// the arrival, is more than `parkingSeconds` later than `now`.
     ///
-    /// The phone then counts as arrived at `now`, so that a fix is requested soon. Otherwise the request would wait
-    /// until the clock reaches the old time again.
+    /// In this case, the phone counts as arrived at `now`, so that a fix is requested soon. With the old times, the
+    /// request would wait until the clock reaches them again.
     mutating func noticeClock(at now: Moment) {
         guard let last = stay?.last ?? arrivedAt, last > now.advanced(bySeconds: Self.parkingSeconds) else { return }
         stay = nil

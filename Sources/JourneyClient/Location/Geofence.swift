@@ -30,8 +30,8 @@ public struct GeofenceCrossing: Hashable, Sendable {
 
     public var direction: Direction
     public var zone: Geofence.Zone
-    /// The id of the charger or merchant at the center. A crossing may be reported late. If the engine no longer
-    /// monitors this place, it ignores the crossing.
+    /// The id of the charger or merchant at the center. A crossing can be reported late. The engine ignores the
+    /// crossing of a geofence that it no longer monitors.
     public var placeID: Identifier
 
     public init(_ direction: Direction, _ zone: Geofence.Zone, of placeID: Identifier) {

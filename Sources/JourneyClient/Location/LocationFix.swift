@@ -5,8 +5,8 @@ public import JourneyModel
 /// A position, its accuracy, and when it was taken.
 public struct LocationFix: Hashable, Sendable {
     public var coordinate: Coordinate
-    /// The phone is in the circle with this radius around `coordinate`. If the radius is NaN or negative, the fix is
-    /// unusable. Platforms mark an invalid fix with a negative radius.
+    /// The phone is in the circle with this radius around `coordinate`. A fix with a negative radius or NaN is
+    /// unusable; platforms mark an invalid fix with a negative radius.
     public var horizontalAccuracyMeters: Double
     /// Nil when unknown.
     public var speedMetersPerSecond: Double?

@@ -12,8 +12,8 @@ public import JourneyModel
 public struct EventQueue<Journal: EventJournal> {
     private struct Entry {
         var event: QueuedEvent
-        /// Number of attempts with this event that got `EventReply.serverError`. It restarts at 1 when the event is
-        /// moved to the end of the queue. If it is not 0, the event is sent alone.
+        /// Number of attempts with this event that got `EventReply.serverError`. It is set to 1 when the event is moved
+        /// to the end of the queue. An event whose number is not 0 is sent alone.
         var serverErrors = 0
         /// Whether the event must be sent in a request of its own, because a batch that contained it was rejected as a
         /// whole.
@@ -54,8 +54,8 @@ public struct EventQueue<Journal: EventJournal> {
     /// After this number of attempts with `EventReply.serverError` (`Entry.serverErrors`), an event is moved to the end
     /// of the queue. There it does not block other events.
     static var serverErrorsMax: Int { 5 }
-    /// If the server rejects a new token within this time after its first use, the token was never valid. The driver
-    /// must then sign in. A token that is rejected later may have expired, so another token is requested.
+    /// If the server rejects a new token within this time after its first use, the token was never valid. In that case,
+    /// the driver must sign in. A token that is rejected later may have expired, so the queue requests another one.
     ///
     /// This time is long enough for a few attempts without a response. It is shorter than the lifetime of an access
     /// token (an hour by default).
@@ -124,8 +124,8 @@ public struct EventQueue<Journal: EventJournal> {
 
     // MARK: Sending
 
-    /// The time at which to call `nextAttempt(at:accessToken:)`. It may be in the past. Nil in three cases: there is
-    /// nothing to send, an attempt is in progress, or the queue waits for a token.
+    /// The time at which to call `nextAttempt(at:accessToken:)`. The time can be in the past. Nil if there is nothing
+    /// to send, an attempt is in progress, or the queue waits for a token.
     public var nextAttemptAt: Moment? {
         guard canSend else { return nil }
         return notBefore ?? Moment(millisecondsSinceEpoch: .min)
@@ -201,8 +201,8 @@ public struct EventQueue<Journal: EventJournal> {
     /// the member `retry_after` of the body or of a batch's results. `Backoff.milliseconds` gets the longest of these
     /// delays.
     ///
-    /// An event is moved to the end of the queue after five responses with status 500 or of the last kind above
-    /// (`serverErrorsMax`), and after each four further ones.
+    /// Responses with status 500, and of the last kind above, count as server errors of the event. After five of them
+    /// (`serverErrorsMax`), and after every four further ones, the event is moved to the end of the queue.
     ///
     /// Each result in a batch is handled like the response to a single event. If the server rejects a batch as a whole,
     /// each of its events is sent again in a request of its own.
@@ -264,8 +264,8 @@ public struct EventQueue<Journal: EventJournal> {
         return []
     }
 
-    /// Sets the time of the next attempt. An attempt that delivered some events and must repeat others counts as the
-    /// first failure.
+    /// Sets the time of the next attempt. If the attempt settled some events but must repeat others, the count of
+    /// failures restarts, and this attempt is the first failure.
     private mutating func pause(
         after replies: [EventReply], _ outcome: HTTPExchange.Outcome, at now: Moment,
         using random: inout some RandomNumberGenerator

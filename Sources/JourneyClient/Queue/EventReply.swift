@@ -94,8 +94,8 @@ enum EventReply: Hashable {
         }
     }
 
-    /// Returns whether the body has a known `status` and the event's id. Otherwise the event stays in the queue,
-    /// because a captive portal or a misconfigured proxy may also return 200.
+    /// Returns whether the body has a known `status` and the event's id. Without both, the event stays in the queue,
+    /// because a captive portal or a misconfigured proxy can also return 200.
     private static func isAcknowledgement(_ body: JSONValue?, of eventID: String) -> Bool {
         guard let status = body?["status"]?.text, EventResponse.Status(rawValue: status) != nil else { return false }
         return body?["event_id"]?.text == eventID

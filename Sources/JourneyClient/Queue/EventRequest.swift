@@ -6,8 +6,8 @@ enum EventRequest {
     static let path = "/native/events"
     static let batchPath = "/native/events/batch"
 
-    /// Returns a request with one event or a batch. A batch of 30 events of the largest allowed size is far smaller
-    /// than the server's limit of 1 MiB.
+    /// Returns a request with one event or a batch. Even a batch of 30 events of the largest allowed size is far
+    /// smaller than the server's limit of 1 MiB.
     static func make(_ events: [QueuedEvent], sentAt: Moment, accessToken: String) -> HTTPExchange.Request {
         HTTPExchange.Request(
             method: "POST", path: events.count == 1 ? path : batchPath,

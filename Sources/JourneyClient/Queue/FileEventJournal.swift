@@ -24,8 +24,8 @@ public struct FileEventJournal: EventJournal, Sendable {
     /// The length in bytes of all complete lines in the file. Nil before the file is read.
     private var goodBytes: UInt64?
     private var lines = 0
-    /// True after the file was created or replaced, until the folder is synced. A crash during that time may leave no
-    /// file or the old file at `path`. The next write therefore syncs the folder.
+    /// True after the file was created or replaced, until the folder is synced. After a crash in between, `path` may
+    /// have no file or the old file. The next write therefore syncs the folder.
     private var hasUnsyncedName = false
     /// Number of unreadable lines that were found when the file was loaded. An incomplete last line is not counted.
     public private(set) var damagedLines = 0
@@ -80,8 +80,9 @@ public struct FileEventJournal: EventJournal, Sendable {
 extension FileEventJournal {
     private var url: URL { URL(fileURLWithPath: path) }
 
-    /// Returns the bytes of the file; none if the file is missing. Throws if the system refuses access to the file. A
-    /// check with `fileExists` would return false in this case, and the next write would overwrite the file.
+    /// Returns the bytes of the file; none if the file is missing. Throws if the system refuses access to the file.
+    /// `fileExists` is not used, because it returns false for such a file. The next write would then overwrite the
+    /// file.
     private func read() throws(JournalError) -> [UInt8] {
         do {
             return Array(try Data(contentsOf: url))

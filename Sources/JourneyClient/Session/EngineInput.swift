@@ -13,8 +13,8 @@ public enum EngineInput: Hashable, Sendable {
     case crossed(GeofenceCrossing)
     /// A timer of the engine fired. The input is harmless even if the timer fires early or late, or was never set.
     ///
-    /// If the operating system wakes the app, and there is nothing else to report, the app passes this input. The
-    /// engine then reports the deadlines that have passed.
+    /// If the operating system wakes the app, and the app has nothing else to report, it passes this input, so that the
+    /// engine reports the deadlines that have passed.
     case timerFired(EngineTimer)
     /// The web opened the session at that merchant.
     case activated(sessionID: Identifier, merchant: Place)
@@ -23,8 +23,8 @@ public enum EngineInput: Hashable, Sendable {
     case activationRejected(reason: String)
     case visitVerified(sessionID: Identifier)
     case endRequested(sessionID: Identifier)
-    /// The driver dismissed the ended session, and the state returns to IDLE. This input is optional, because arriving
-    /// at a charger implies the reset.
+    /// The driver dismissed the ended session, so the state returns to IDLE. The app need not pass this input, because
+    /// the next arrival at a charger implies the reset.
     case resetRequested
     /// New settings were fetched. Running deadlines do not change (contract, section 1).
     case settings(Settings)

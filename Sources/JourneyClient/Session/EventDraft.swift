@@ -8,8 +8,8 @@ public struct EventDraft: Hashable, Sendable {
     public var sessionID: String?
     public var chargerID: String?
     public var merchantID: String?
-    /// The time of the event by the phone's clock. It is earlier than the previous draft's time only if the clock was
-    /// set back by more than five minutes between the two drafts.
+    /// The time of the event by the phone's clock. It is never earlier than the previous draft's time, unless the clock
+    /// was set back by more than five minutes between the two drafts.
     public var occurredAt: Moment
     /// A number that is one higher for each draft. It orders drafts of the same millisecond.
     public var sequence: Int64

@@ -30,8 +30,8 @@ extension SessionEngine {
     /// Returns the fix if it is accurate enough and not too old, and nil otherwise. A fix from the future counts as
     /// taken at `now`.
     ///
-    /// After the phone's clock was set back, the last fix or the last event may be later than `now`. The new fix may
-    /// then be older than that fix or event. If the last fix is later than `now`, the dwell starts over.
+    /// After the phone's clock was set back, the last fix or the last event may be later than `now`. The new fix is
+    /// accepted even if it is older than that fix or event. If the last fix is later than `now`, the dwell starts over.
     private mutating func accepted(_ fix: LocationFix, at now: Moment) -> LocationFix? {
         guard fix.isUsable(by: settings) else { return nil }
         var fix = fix
@@ -48,9 +48,9 @@ extension SessionEngine {
 
     /// Makes the transition that the fix causes, if any. Returns whether the state changed.
     ///
-    /// If `nextCharger` is set in NEAR_CHARGER, the driver chose it in ANCHORED and then lost the anchor. The engine
-    /// then reports the exit from the present charger's zone at once. The phone may never leave this zone, because
-    /// `nextCharger` may be in it too.
+    /// If `nextCharger` is set in NEAR_CHARGER, the driver chose it in ANCHORED and then lost the anchor. In this case,
+    /// the engine reports the exit from the present charger's zone at once. It cannot wait for the real exit:
+    /// `nextCharger` may lie in the same zone, so that the phone never leaves it.
     private mutating func follow(_ fix: LocationFix, at occurredAt: Moment) -> Bool {
         switch state {
         case .idle: arrive(isInside(.chargerIntent, fix), at: occurredAt)
@@ -78,8 +78,8 @@ extension SessionEngine {
         isInside && move(.enteredChargerIntentZone, at: occurredAt)
     }
 
-    /// Sets `mayReenter` if the fix is outside of the charger's zone, and clears it if the fix is inside. In
-    /// SESSION_ENDED, a fix inside must not clear it: the fix may be the entry that begins the next journey.
+    /// Sets `mayReenter` if the fix is outside of the charger's zone, and clears it if the fix is inside. Exception: in
+    /// SESSION_ENDED, a fix inside does not clear it, because the fix may be the entry that begins the next journey.
     private mutating func noteZone(of fix: LocationFix) {
         if isOutside(.chargerIntent, fix) {
             mayReenter = true
@@ -147,10 +147,10 @@ extension SessionEngine {
 
     /// Treats a geofence crossing like a fix that is clearly inside or outside of the circle.
     ///
-    /// Exception: the entry into the anchor zone only requests a fix, because a dwell cannot be detected without one.
+    /// Exception: the entry into the anchor zone only requests a fix, because a dwell cannot be detected without a fix.
     ///
-    /// The departure also requests a fix. The merchant's zone is monitored only after the departure. If the phone is
-    /// already in that zone, the operating system reports no entry.
+    /// The departure also requests a fix. The merchant's zone is monitored only from the departure on, so the operating
+    /// system reports no entry if the phone is already in that zone.
     ///
     /// - Parameter reportedAt: the time of the report on the phone's clock. If the clock was set back since the last
     ///   event, `occurredAt` may be later.

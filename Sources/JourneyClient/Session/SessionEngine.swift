@@ -11,8 +11,8 @@
 //    with later times.
 //
 // If the clock is set back by more than five minutes, the server can still find the order. If the earlier events were
-// sent while the clock was ahead, the server corrects their times (contract, section 3, "Clocks"). If not,
-// `previous_state` shows the order.
+// sent while the clock was ahead, the server corrects their times (contract, section 3, "Clocks"). If they were sent
+// later, `previous_state` shows the order.
 
 public import JourneyModel
 
@@ -39,11 +39,11 @@ public struct SessionEngine: Sendable {
     var lastFix: LocationFix?
     var lastEventAt: Moment?
     var nextSequence: Int64 = 0
-    /// The session id that the reset event needs: the id in the event that ended the journey. If that event was a
-    /// webRequestedEnd in NEAR_CHARGER or ANCHORED, the session was never activated.
+    /// The session id that the reset event needs: the id in the event that ended the journey. After a webRequestedEnd
+    /// in NEAR_CHARGER or ANCHORED, it is the id of a session that was never activated.
     var endedSessionID: String?
-    /// Whether entering the charger's zone in SESSION_ENDED begins a new journey. If the driver is still in the zone
-    /// when the session ends, the driver must first leave the zone, or choose a charger again.
+    /// Whether entering the charger's zone in SESSION_ENDED begins a new journey. A driver who is still in the zone
+    /// when the session ends must first leave the zone, or choose a charger again.
     ///
     /// During a journey, the value is true if the phone was last seen outside of the zone. Fixes and crossings both
     /// update it, because a suspended app gets no fixes.
@@ -181,8 +181,9 @@ extension SessionEngine {
         case .sessionEnded:
             endedSessionID = draft.sessionID
             merchant = nil
-            // The operating system may have missed the exit from the charger's zone. The requested fix then shows that
-            // the phone is outside. One request is enough: an exit that is still to come will be reported.
+            // The operating system may have missed the exit from the charger's zone. In that case, the requested fix
+            // shows that the phone is outside. One request is enough, because the operating system reports an exit that
+            // happens later.
             if !mayReenter, from == .inTransit || from == .atMerchant { put(.requestFix) }
             adoptNextCharger()
         case .idle:
@@ -197,7 +198,7 @@ extension SessionEngine {
     }
 
     /// Makes `nextCharger` the charger. The next journey may begin there without an exit from a zone (`mayReenter`).
-    /// Requests a fix: if the phone is already in that charger's zone, the operating system reports no entry.
+    /// Requests a fix, because the operating system reports no entry if the phone is already in that charger's zone.
     mutating func adoptNextCharger() {
         guard let nextCharger else { return }
         charger = nextCharger
@@ -299,8 +300,8 @@ extension SessionEngine {
         }
     }
 
-    /// Removes the timer from `timers`. If the timer fired too early, `finish` therefore sets it again. If a fix for
-    /// the dwell is due, requests the fix.
+    /// Removes the timer from `timers`, so that `finish` sets it again if it fired too early. If a fix for the dwell is
+    /// due, requests the fix.
     private mutating func fired(_ timer: EngineTimer, at now: Moment) {
         timers[timer] = nil
         guard timer == .dwell, let requestAt = nextDwellRequestAt, requestAt <= now,

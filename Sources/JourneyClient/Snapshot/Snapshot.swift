@@ -36,7 +36,7 @@ extension SessionEngine {
     /// 2. If a session is still in progress, it is reported with `sessionRestored`.
     /// 3. The position `fix` is handled like any other fix.
     ///
-    /// If `fix` was taken before a deadline, that deadline is applied only after step 3.
+    /// Exception to step 1: a deadline that passed after `fix` was taken is applied only after step 3.
     ///
     /// If the engine has a charger, and `fix` is missing, unusable or more than a minute old, the outputs request a new
     /// fix. At launch, the position that a platform returns is often hours old.

@@ -1,5 +1,5 @@
 // Canonical JSON: the same ASCII text for all notations of a JSON value. Members are sorted by the bytes of their
-// names. If the exponent of a number has more than 10 characters, the number keeps its notation.
+// names. Exception: a number whose exponent has more than 10 characters keeps its notation.
 //
 // Digests of the text are stored with events and compared later, so no release may change the text of a value.
 

@@ -1,18 +1,18 @@
 // A strict RFC 8259 parser. It reads bytes and returns a JSONValue, or throws an error that contains the offset of the
 // error. The time is linear in the length of the text, and `depthMax` limits the recursion.
 //
-// If a text is not JSON, the parser throws at once. A text that is JSON may still be unusable: it has duplicate names,
-// invalid UTF-8, half a surrogate pair, or nesting or numbers beyond the limits.
+// If a text is not JSON by its grammar, the parser throws at once. A text that is JSON is nevertheless unusable if it
+// has duplicate names, invalid UTF-8, half a surrogate pair, or nesting or numbers beyond the limits.
 //
-// For an unusable text, the parser records the error in `refusal` and continues. It can still find the end of the
-// value. In a batch, only the event with the unusable text therefore fails.
+// For an unusable text, the parser records the error in `refusal` and continues, so that it finds the end of the value.
+// In a batch, an unusable event therefore does not affect the other events.
 
 struct JSONParser {
     /// Maximum nesting of arrays and objects. Request bodies need 4 levels and metadata a few more. The nesting is
     /// limited, because each level uses stack memory.
     static let depthMax = 64
     /// Maximum bytes of one number, including sign, fraction and exponent. A double usually has at most 25 bytes, and
-    /// an Int64 has at most 20. Because of this limit, code that reads a number may take quadratic time.
+    /// an Int64 has at most 20. With this limit, code that takes quadratic time for a number is fast enough.
     static let numberBytesMax = 64
 
     /// The text. The buffer is valid only inside the closure that provides it. A parser must therefore be created and
@@ -21,8 +21,8 @@ struct JSONParser {
     var offset = 0
     /// The first error in a text that is JSON by its grammar but unusable. Nil if there is no such error.
     var refusal: JSONError?
-    /// Becomes false when white space or an escape is read. A caller sets this flag to true before it reads a value. If
-    /// the flag is still true after the value was read, the source bytes of the value are compact JSON already.
+    /// Tells a caller whether the source bytes of a value are compact JSON already. The caller sets this flag to true
+    /// before it reads the value, and the parser sets it to false when it reads white space or an escape.
     var isCompact = true
 
     init(_ bytes: UnsafeBufferPointer<UInt8>) {

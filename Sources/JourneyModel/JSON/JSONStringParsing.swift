@@ -28,7 +28,7 @@ extension JSONParser {
         try text().string
     }
 
-    /// Reads a string from quote to quote. Only a string with an escape is built character by character.
+    /// Reads a string from quote to quote. Builds it character by character only if it has an escape.
     mutating func text() throws(JSONError) -> JSONText {
         let start = offset + 1
         let plain = PlainText(of: bytes, from: start)

@@ -1,4 +1,4 @@
-// Finds the first byte of a JSON string that cannot be copied as it is. Eight bytes are examined at a time.
+// Finds the first byte of a JSON string that cannot be copied unchanged. Examines eight bytes at a time.
 
 /// The leading part of a text, up to the first stop byte: a quote, a backslash or a control character. In a JSON
 /// string, a stop byte ends the string, begins an escape or is not allowed (RFC 8259, section 7).
@@ -56,8 +56,8 @@ private struct EightBytes {
             & Self.highBits
     }
 
-    /// Marks DEL and all bytes above 0x7F. The addition carries out of a byte 0xFF, and may then mark the next byte
-    /// too. This does no harm, because the caller only checks whether any byte is marked.
+    /// Marks DEL and all bytes above 0x7F. For a byte 0xFF, the addition carries into the next byte, which may then be
+    /// marked too. This does no harm, because the caller only checks whether any byte is marked.
     var beyondPrintable: UInt64 { bytes | (bytes &+ Self.ones) }
 
     private static func zeros(in bytes: UInt64) -> UInt64 {

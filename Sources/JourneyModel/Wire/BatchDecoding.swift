@@ -6,8 +6,8 @@ public enum EventBatch {
     /// of the response.
     public static let eventsMax = 500
 
-    /// Returns one result for each of the 1 to 500 events, in the order of the events. Each result is the same as for a
-    /// request with only that event. Its JSON Pointers therefore begin at the event, for example `/occurred_at`.
+    /// Returns one result for each of the 1 to 500 events, in the order of the events. Each result is the same as if
+    /// the event were alone in the request, so its JSON Pointers begin at the event, for example `/occurred_at`.
     ///
     /// - Parameters:
     ///   - route: `.native`, or `.service` for the batch of a service.

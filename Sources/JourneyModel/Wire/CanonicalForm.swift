@@ -1,5 +1,5 @@
-// Computes the form that shows whether two submissions with one idempotency key are the same event (contract, section
-// 3, "What counts as a repeat").
+// Computes the canonical form of an event. Two submissions with one idempotency key are the same event if their forms
+// are equal (contract, section 3, "What counts as a repeat").
 
 extension EventSubmission {
     /// Returns canonical JSON that depends on the event's meaning and not on its notation. The form does not depend on:

@@ -20,8 +20,8 @@ public enum EventRoute: Hashable, Sendable, CaseIterable {
     }
 }
 
-/// The header fields that concern an event. A field is nil if the request does not have it. Surrounding white space is
-/// already removed.
+/// The values of the header fields that concern an event, without surrounding white space. A value is nil if the
+/// request does not have the field.
 public struct EventHeaders: Hashable, Sendable {
     public var idempotencyKey: String?
     public var sentAt: String?

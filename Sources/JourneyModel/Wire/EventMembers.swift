@@ -8,8 +8,8 @@ enum EventMemberName: Int, CaseIterable {
         source, appState, sequence, metadata
 
     init?(_ utf8: UnsafeBufferPointer<UInt8>) {
-        // Together, the length and the first letter leave at most one known name. The comparison below decides whether
-        // the member really has that name.
+        // At most one known name has this length and this first letter. The comparison below decides whether the member
+        // really has that name.
         let candidate: EventMemberName
         switch (utf8.count, utf8.first) {
         case (14, _): candidate = .schemaVersion

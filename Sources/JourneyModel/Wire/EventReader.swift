@@ -64,8 +64,8 @@ struct EventReader {
     private mutating func keys() -> (eventID: String?, idempotencyKey: String?) {
         let eventID = key(.eventID)
         let inBody = key(.idempotencyKey)
-        // Quotes around the header's value are header syntax and are removed. If the key in the body has the same
-        // quotes, they are a part of the key.
+        // Quotes around the header's value are header syntax and are removed. Exception: if the key in the body is
+        // equal to the header's value, quotes included, the quotes are a part of the key.
         let inHeader = headers.idempotencyKey.map { $0 == inBody ? $0 : Self.unquoted($0) }
         if let inHeader {
             if !Self.isKey(inHeader) {
@@ -162,8 +162,8 @@ struct EventReader {
         return (sentAt, timestamp)
     }
 
-    /// Parses a time of at most 64 bytes. The length is limited, because the text is stored as sent, and its fraction
-    /// of a second could have kilobytes of digits.
+    /// Parses a time of at most 64 bytes. The length is limited, because the text is stored as sent. Without the limit,
+    /// its fraction of a second could have kilobytes of digits.
     private static func moment(of text: UnsafeBufferPointer<UInt8>) -> Moment? {
         text.count <= 64 ? RFC3339.moment(from: text) : nil
     }
@@ -241,8 +241,8 @@ extension EventReader {
         boundedText(name, MemberReader.textRule(charactersMax: 128)) { MemberReader.isText($0, charactersMax: 128) }
     }
 
-    /// Reads an optional text. A text of 1 to 128 printable ASCII characters is valid by every rule that callers pass,
-    /// so it is accepted at once. Every other text is checked with `isValid`.
+    /// Reads an optional text and checks it with `isValid`. A text of 1 to 128 printable ASCII characters is accepted
+    /// without this check, because it is valid by every rule that callers pass.
     private mutating func boundedText(
         _ name: EventMemberName, _ rule: @autoclosure () -> String, where isValid: (String) -> Bool
     ) -> String? {

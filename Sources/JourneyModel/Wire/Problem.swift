@@ -10,7 +10,7 @@ public struct Problem: Error, Hashable, Sendable {
     /// The errors of single members. Only some codes have them, above all `validation_failed`. An empty list is not
     /// sent.
     public var errors: [FieldError]
-    /// Number of errors of this problem that are left out, because the response to a batch lists at most 100 errors.
+    /// The number of errors that `errors` leaves out, because the response to a batch lists at most 100 errors.
     public var errorsOmitted = 0
     /// The seconds to wait before a retry, as in `Retry-After`. The body repeats them, because a result inside a batch
     /// has no header fields.

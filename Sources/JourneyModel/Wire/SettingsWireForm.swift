@@ -31,8 +31,8 @@ extension Settings {
 
     /// Reads the settings from the response of `GET /native/config`. Ignores all other members.
     ///
-    /// Returns nil if any setting is missing or violates a rule of the contract (section 2): a program must not use
-    /// only some settings. A number may have an exponent, because `wireJSON` writes 0.00005 as `5e-05`.
+    /// Returns nil if any setting is missing or violates a rule of the contract (section 2), because a program must not
+    /// use only some of the settings. A number may have an exponent, because `wireJSON` writes 0.00005 as `5e-05`.
     public init?(configJSON json: JSONValue) {
         self.init()
         for declaration in Self.declarations {
