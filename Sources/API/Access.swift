@@ -192,8 +192,8 @@ struct Access: Sendable {
     /// for one request.
     private func judge(_ request: Request) -> CallerVerdict {
         let now = request.receivedAtMilliseconds / 1000
-        // A token in the cache of verified tokens needs no check of its form. The cache contains only valid tokens, and
-        // looks them up by the SHA-256 of all bytes.
+        // Look in the cache of verified tokens before checking the token's form. A token in the cache needs no such
+        // check: the cache contains only valid tokens, and looks them up by the SHA-256 of all bytes.
         if let value = request.fields.only("Authorization") {
             let verdict = value.withUnsafeBufferPointer { value -> TokenVerdict? in
                 BearerToken.candidate(in: UnsafeRawBufferPointer(value)).map {
@@ -235,8 +235,8 @@ struct Access: Sendable {
         }
     }
 
-    /// Returns 503 if the status of the token cannot be read. Returns the same 401 for every other reason. Only the
-    /// access log contains the reason.
+    /// Returns the problem for a token that is not accepted: 503 if the status of the token cannot be read, and the
+    /// same 401 for every other reason. Only the access log contains the reason.
     private func refused(_ refusal: TokenRefusal) -> ProblemResponse {
         if refusal == .undecided {
             metrics.count(.undecided)

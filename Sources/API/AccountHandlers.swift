@@ -27,8 +27,8 @@ struct AccountHandlers: Sendable {
                 let token = try await purchases.appAccountToken(of: caller, at: request.receivedAt)
                 return AccountResponses.user(user, appAccountToken: token)
             } catch {
-                // Respond as to a failed read, although the first request stores the app account token. The client may
-                // repeat the request, because every later request returns the stored token.
+                // Respond as if a read had failed, although a driver's first request stores the app account token. The
+                // client can safely repeat the request, because every later request returns the stored token.
                 throw failures.problem(reading: error, request)
             }
         }

@@ -11,8 +11,8 @@ import RateLimiting
 struct BatchHandler: Sendable {
     static let template = "/native/events/batch"
 
-    /// The maximum number of field errors in a response, for all events of the batch together. The response only counts
-    /// further field errors.
+    /// The maximum number of field errors in a response, for all events of the batch together. Further field errors are
+    /// counted in the response, but not listed.
     private static let errorsMax = 100
 
     let events: EventHandlers

@@ -11,7 +11,7 @@ package enum BearerToken {
     }
 
     /// Returns the bytes after the scheme Bearer, or nil if the value has another scheme. The form of the bytes is not
-    /// checked. Callers may only compare the bytes, as a whole, with valid tokens.
+    /// checked, so callers must only compare all of the bytes with valid tokens.
     static func candidate(in value: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer? {
         let scheme: StaticString = "bearer "
         let length = scheme.utf8CodeUnitCount

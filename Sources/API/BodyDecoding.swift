@@ -7,14 +7,14 @@ import JourneyModel
 
 package enum BodyDecoding {
     /// Returns the JSON text of a request, decompressed if necessary. Throws 413 if the decompressed body has more than
-    /// `Request.bodyBytesMax` bytes. If the body is too long before decompression, the server refuses the request
-    /// earlier.
+    /// `Request.bodyBytesMax` bytes. If the body is too long even before decompression, the server refuses the request
+    /// before this function is called.
     package static func json(_ request: Request) throws(ProblemResponse) -> [UInt8] {
         var byteCount = 0
         return try json(request, byteCount: &byteCount)
     }
 
-    /// Like `json(_:)`.
+    /// Returns the JSON text of a request like `json(_:)`, and sets `byteCount`.
     ///
     /// - Parameter byteCount: set to the length of the JSON text. If this function throws, set to the number of bytes
     ///   received or decompressed, whichever is higher.

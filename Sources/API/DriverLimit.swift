@@ -1,5 +1,5 @@
-// Limits a driver's requests to the routes that take no events (contract, section 4). All reads share one limit. Each
-// kind of change, such as `devices`, has a limit of its own.
+// Limits how many requests a driver can send to the routes that take no events (contract, section 4). All reads share
+// one limit. Each kind of change, such as `devices`, has a limit of its own.
 
 import HTTP1
 import HTTPServer

@@ -59,8 +59,8 @@ enum ProblemForm: Sendable {
     /// The form with the member `success`, which shipped clients of /api/auth expect.
     case legacy
 
-    /// Chooses the form by the path. This is for refusals that precede the call of a handler, for example because the
-    /// body is too long.
+    /// Chooses the form by the path. Used for requests that are refused before a handler is called, for example because
+    /// the body is too long.
     init(path: String) {
         let isLegacy = ["/api/auth/", "/api/drivers/", "/api/push/"].contains { path.hasPrefix($0) }
         self = isLegacy ? .legacy : .plain

@@ -24,7 +24,7 @@ enum EntitlementResponses {
         return .noStore(writer.bytes)
     }
 
-    /// Returns the entitlements, or 304 because of If-None-Match, or 412 because of If-Match.
+    /// Returns 412 if If-Match does not match, 304 if If-None-Match matches, and the entitlements in all other cases.
     static func response(_ entitlements: [Entitlement], to request: Request) -> Response {
         let json = json(entitlements)
         let etag = etag(of: json)

@@ -210,8 +210,8 @@ extension EventHeaders {
 extension Request {
     var receivedAt: Moment { Moment(millisecondsSinceEpoch: receivedAtMilliseconds) }
 
-    /// The version of the app that sent the request. Nil if `X-App-Version` is missing, repeated or not a version.
-    /// Rules of the settings that depend on the version then do not match.
+    /// The version of the app that sent the request. Nil if `X-App-Version` is missing, repeated or not a version. If
+    /// the version is nil, settings rules that depend on it do not match.
     var appVersion: AppVersion? {
         fields.count(of: "X-App-Version") == 1 ? fields.first("X-App-Version").flatMap { AppVersion($0) } : nil
     }

@@ -14,7 +14,8 @@ struct JourneyHandlers: Sendable {
     static let sessionsDefault = 20
     static let sessionsMax = 100
     /// A page of sessions is charged as one read, plus one read for each `sessionsPerRead` sessions on it. docs/cost.md
-    /// limits the time per charge, and reading a page of a hundred sessions takes about as long as ten median reads.
+    /// limits the time per charge: reading a page of a hundred sessions takes about as long as ten median reads, and is
+    /// charged as five.
     private static let sessionsPerRead = 25
     /// The maximum number of events in a response of `GET /native/sessions/{session_id}`. A whole session has a few
     /// dozen events of about 400 bytes each.

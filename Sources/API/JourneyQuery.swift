@@ -20,9 +20,8 @@ package enum PageCursor: Hashable {
         // The longest cursor contains a session_id of 128 characters, each of up to 4 bytes in UTF-8. Base64 encodes 3
         // bytes as 4, so 700 bytes are enough for this cursor.
         //
-        // The decoded text begins with `s` (session) or `e` (event). If a session_id that begins with a combining
-        // character follows, Swift reads the letter and this character as one Character. The letter is therefore read
-        // as a byte.
+        // The decoded text begins with `s` (session) or `e` (event). Read this letter as a byte. If the session_id
+        // after it begins with a combining character, Swift would read the letter and this character as one Character.
         guard text.utf8.count <= 700, let decoded = Self.decode(text), let kind = decoded.utf8.first else { return nil }
         let rest = String(decoded.unicodeScalars.dropFirst())
         switch kind {

@@ -183,7 +183,7 @@ struct OperatorHandlers: Sendable {
     }
 }
 
-/// The number of open operator streams, which is limited.
+/// Counts the open operator streams and limits their number.
 private final class OpenStreams: Sendable {
     private let count = Mutex(0)
 

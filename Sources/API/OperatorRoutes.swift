@@ -90,7 +90,7 @@ enum ReadyHandler {
         return response
     }
 
-    /// All values are fixed words, so they need no escaping.
+    /// Returns the member `checks` of the response. All its values are fixed words, so they need no escaping.
     private static func checks(_ report: Readiness.Report) -> String {
         let drain = report.isDraining ? "draining" : "ok"
         return #""checks":{"database":"\#(report.database.rawValue)","drain":"\#(drain)","#

@@ -1,6 +1,5 @@
-// POST /native/purchases, PUT /native/purchases/consent and GET /native/entitlements, for apps. POST
-// /apple/store-notifications, for Apple's server. The server trusts only data that Apple signed, not what an app states
-// about a purchase.
+// Apps call POST /native/purchases, PUT /native/purchases/consent and GET /native/entitlements. Apple's server calls
+// POST /apple/store-notifications. Dwell trusts only data that Apple signed, not what an app states about a purchase.
 
 import HTTP1
 import HTTPServer
@@ -87,7 +86,7 @@ struct PurchaseHandlers: Sendable {
             do throws(ProblemResponse) {
                 payload = try StoreNotificationBody.decode(request)
             } catch {
-                // Charge a body that cannot be decoded too. Anyone can send such bodies, and decompressing and parsing
+                // Also charge a body that cannot be decoded. Anyone can send such bodies, and decompressing and parsing
                 // them takes time and memory.
                 refusedNotifications.charge(request)
                 throw error
@@ -109,8 +108,8 @@ struct PurchaseHandlers: Sendable {
 
     /// Returns the problem for a failure.
     ///
-    /// If Apple did not sign the data for an app of this server, Apple's server gets 401, and the app gets
-    /// `refusedPurchase`. Only the access log contains the exact reason.
+    /// If Apple did not sign the data for an app of this server, the response to Apple's server is 401, and the
+    /// response to an app is `refusedPurchase`. Only the access log contains the exact reason.
     ///
     /// A failure that may be temporary, for example a signature that is dated in the future, results in 503. After a
     /// 503, Apple sends the notification again.
@@ -181,8 +180,8 @@ extension ProblemResponse {
 
 extension DriverLimit {
     /// A driver with many facts about purchases is charged one additional read for each group of this many facts.
-    /// docs/cost.md limits the time per charge, and reading a hundred facts takes about as long as thirteen median
-    /// reads.
+    /// docs/cost.md limits the time per charge: reading a hundred facts takes about as long as thirteen median reads,
+    /// and is charged as five.
     private static let factsPerRead = 25
 
     /// Charges one additional read for each `factsPerRead` facts. The request itself is already charged as one read.

@@ -36,7 +36,7 @@ struct PurchaseMetrics: Sendable {
                 (outcome, factory.counter(.purchases, [("outcome", outcome.rawValue)]))
             })
         // Create these series at the start, with the value 0. Prometheus computes a rate only between two samples of a
-        // series. It would therefore miss a refusal that creates its series.
+        // series. If the first refusal created the series, Prometheus would therefore miss this refusal.
         for outcome in ["refused", "failed"] { _ = notifications("unknown", outcome) }
     }
 

@@ -98,7 +98,7 @@ package final class Readiness: Sendable {
 
     private func ask() {
         let timeout = Task {
-            // A cancelled sleep throws. The next line checks for the cancellation.
+            // Ignore the error: the sleep throws only when it is cancelled, and the next line checks for that.
             try? await Task.sleep(for: .milliseconds(Self.timeoutMilliseconds))
             if !Task.isCancelled { resumeWaiting(.silent) }
         }

@@ -1,8 +1,8 @@
 // Limits how many reads, or how many batches, a driver has under way at the same time.
 //
-// The rate limit charges a request fully only when the work is done. If a driver sends a minute's requests at once, the
-// rate limit admits all of them. Without RequestsUnderWay, these requests would delay other drivers' requests to the
-// database.
+// The rate limit is not enough, because it charges a request fully only when the work is done. If a driver sends a
+// minute's requests at once, the rate limit admits all of them. Without RequestsUnderWay, these requests would delay
+// other drivers' requests to the database.
 
 import JourneyModel
 import Synchronization

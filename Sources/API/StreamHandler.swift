@@ -92,8 +92,8 @@ struct StreamHandler: Sendable {
                 }
             }
             defer { group.cancelAll() }
-            // A client that has closed its sending direction may still read, or may be gone. Only a write shows which
-            // is true. Therefore the closure requests a heartbeat at once.
+            // Request a heartbeat at once when the client closes its sending direction. The client may still read, or
+            // may be gone, and only a write shows which is true.
             writer.whenClientEndsSending {
                 due.set()
                 stream.wake()
@@ -127,8 +127,8 @@ struct StreamHandler: Sendable {
             for change in changes { try await writer.write(message(change, isSnapshot: false)) }
             return changes.last.map { LastMessage(id: $0.id, journey: $0.journey) } ?? last
         case .newest(let change):
-            // After a refold, `changes` returns the newest state at every wake until the driver's next change. Write
-            // this state only once.
+            // Write the newest state only once. After a refold, `changes` returns it at every wake until the driver's
+            // next change.
             if change.id == last.id && change.journey == last.journey { return last }
             try await writer.write(message(change, isSnapshot: true))
             return LastMessage(id: change.id, journey: change.journey)

@@ -54,8 +54,8 @@ void dwell_hold_signals(void) {
     // The signal handler must never block.
     fcntl(channel[1], F_SETFL, O_NONBLOCK);
     set_action(note);
-    // The reader of standard error or the peer of a socket may be gone. A write must then fail with EPIPE, and not end
-    // the process.
+    // The reader of standard error or the peer of a socket may be gone. A write to it must fail with EPIPE instead of
+    // ending the process.
     signal(SIGPIPE, SIG_IGN);
 }
 

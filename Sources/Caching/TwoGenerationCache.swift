@@ -33,7 +33,7 @@ public struct TwoGenerationCache<Key: Hashable & Sendable, Value: Sendable>: Sen
 
     @inlinable public var count: Int { young.count + old.count }
 
-    /// Returns nil on a cache miss. A hit counts as a use.
+    /// Returns the value of the key; nil on a cache miss. A hit counts as a use.
     @inlinable
     public mutating func find(_ key: Key) -> Value? {
         if let value = young[key] { return value }
@@ -91,8 +91,9 @@ public struct TwoGenerationCache<Key: Hashable & Sendable, Value: Sendable>: Sen
             return
         }
         guard now - since >= ageMilliseconds else { return }
-        // If `since` is at least `2 * ageMilliseconds` ago, no young value was used in the last `ageMilliseconds`: the
-        // call of this method before such a use would have rotated. The young values have therefore expired too.
+        // If `since` is at least `2 * ageMilliseconds` ago, no young value was used in the last `ageMilliseconds`.
+        // Before such a use, a call of this method would have rotated the generations. The young values have therefore
+        // expired too.
         let exempt = old.filter { isExempt($0.value) }
         if now - since >= 2 * ageMilliseconds { young = young.filter { isExempt($0.value) } }
         rotate()

@@ -19,7 +19,8 @@ struct FramingFields: Sendable {
     /// Int.max.
     ///
     /// Also rejects a second Content-Length and a list of values, even if all values are equal. RFC 9112 section 6.3
-    /// allows a server to merge equal values. But a proxy that does not merge them would disagree with this server.
+    /// allows a server to merge equal values, but this server would then disagree with a proxy that does not merge
+    /// them.
     mutating func addContentLength(_ bytes: [UInt8], _ value: Range<Int>) throws(Refusal) {
         guard contentLength == nil else { throw Refusal(.badRequest, "Content-Length is given more than once.") }
         guard let number = Self.decimal(bytes, value) else {

@@ -13,7 +13,7 @@ struct FieldLine {
     /// The value without surrounding whitespace. It may be empty.
     let value: Range<Int>
 
-    /// `line` does not include the CRLF.
+    /// Parses a line. `line` does not include the CRLF.
     static func parse(_ bytes: [UInt8], _ line: Range<Int>) throws(Refusal) -> FieldLine {
         var index = line.lowerBound
         while index < line.upperBound, Grammar.tokenBytes.contains(bytes[index]) { index += 1 }

@@ -231,7 +231,7 @@ package struct Fields: Sendable {
         }
     }
 
-    /// Compares the lengths first, because most names differ in length.
+    /// Returns whether the line has this name. Compares the lengths first, because most names differ in length.
     private func isNamed(_ line: Line, _ name: String) -> Bool {
         var name = name
         return name.withUTF8 { name in

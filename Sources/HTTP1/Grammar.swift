@@ -111,7 +111,7 @@ extension Grammar {
         return true
     }
 
-    /// Compares case-insensitively. `word` must be in lower case.
+    /// Returns whether the range equals `word`, ignoring case. `word` must be in lower case.
     static func matches(_ bytes: [UInt8], _ range: Range<Int>, _ word: StaticString) -> Bool {
         guard range.count == word.utf8CodeUnitCount else { return false }
         return word.withUTF8Buffer { letters in
@@ -122,7 +122,8 @@ extension Grammar {
         }
     }
 
-    /// Tests eight bytes at a time, because an access token has hundreds of bytes.
+    /// Returns whether a field value may contain all of the bytes. Tests eight bytes at a time, because an access token
+    /// has hundreds of bytes.
     static func areFieldValueBytes(_ bytes: [UInt8], _ range: Range<Int>) -> Bool {
         bytes.withUnsafeBytes { bytes in
             precondition(range.lowerBound >= 0 && range.upperBound <= bytes.count)

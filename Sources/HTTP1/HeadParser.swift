@@ -98,14 +98,15 @@ struct HeadParser: Sendable {
         }
     }
 
-    /// More than one Host, or an invalid value, gets 400 in every HTTP version (RFC 9112 section 3.2).
+    /// Reads a Host field. In every HTTP version, a second Host or an invalid value gets 400 (RFC 9112 section 3.2).
     private mutating func readHost(_ bytes: [UInt8], _ value: Range<Int>) throws(Refusal) {
         guard !hasHost else { throw Refusal(.badRequest, "Host is given more than once.") }
         guard Authority.isValid(bytes, value) else { throw Refusal(.badRequest, "Host is not a valid host and port.") }
         hasHost = true
     }
 
-    /// 100-continue is the only defined expectation. Any other expectation gets 417 (RFC 9110 section 10.1.1).
+    /// Reads an Expect field. 100-continue is the only defined expectation. Any other expectation gets 417 (RFC 9110
+    /// section 10.1.1).
     private mutating func readExpect(_ bytes: [UInt8], _ value: Range<Int>) throws(Refusal) {
         guard Grammar.matches(bytes, value, "100-continue") else {
             throw Refusal(.expectationFailed, "The only supported expectation is 100-continue.")

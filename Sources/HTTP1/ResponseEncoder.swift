@@ -71,7 +71,7 @@ enum ResponseEncoder {
         append("\r\n", into: &output)
     }
 
-    /// `beginning` is the name of the field and the separator.
+    /// Appends a field line. `beginning` is the name of the field and the separator.
     private static func append(_ beginning: StaticString, _ value: String, into output: inout [UInt8]) {
         append(beginning, into: &output)
         var value = value

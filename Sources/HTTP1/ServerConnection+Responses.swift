@@ -87,7 +87,7 @@ extension Status {
     /// 15.3.5 and 15.4.5).
     var forbidsContent: Bool { code == 204 || code == 304 }
 
-    /// A 205 must state that its content has the length 0 (RFC 9110 section 15.3.6).
+    /// Whether the response has no content, but must state the length 0. True only for 205 (RFC 9110 section 15.3.6).
     var isEmptyByLength: Bool { code == 205 }
 
     func body(_ body: [UInt8]) -> [UInt8] { isEmptyByLength ? [] : body }

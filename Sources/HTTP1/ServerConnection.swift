@@ -53,7 +53,7 @@ package struct ServerConnection: ~Copyable, Sendable {
         case closed
     }
 
-    /// What the connection waits for. It determines the deadline.
+    /// What the connection waits for. The phase determines the deadline.
     package enum Phase: Hashable, Sendable {
         /// Between requests: no byte of the next request was received.
         case idle
@@ -205,8 +205,8 @@ package struct ServerConnection: ~Copyable, Sendable {
     /// Whether 100 (Continue) must be sent: the request expects it, no content has arrived, and the request is not
     /// refused (RFC 9110 section 10.1.1).
     ///
-    /// Valid only after `.needMoreData`. Earlier, the limit of the route (`limitBody`) may not be set yet, and this
-    /// limit may lead to a refusal.
+    /// Valid only after `.needMoreData`. Before that event, `limitBody` may not have been called yet, and the limit of
+    /// the route can lead to a refusal.
     package var isContinueDue: Bool {
         guard waitsForContinue, answering == .due, refusal == nil, input.available.isEmpty else { return false }
         return switch receiving {

@@ -5,8 +5,8 @@ internal import Synchronization
 /// bodies (as received and decompressed), incomplete requests, and responses that the peer has not read.
 package final class BufferBudget: Sendable {
     let bytesMax: Int
-    /// The maximum number of bytes held for one client: a sixteenth of `bytesMax`, so that a few clients cannot use all
-    /// of the memory. At least 2 MiB, so that one long body fits, but never more than `bytesMax`.
+    /// The maximum number of bytes held for one client. It is a sixteenth of `bytesMax`, so that a few clients cannot
+    /// use all of the memory. It is at least 2 MiB, so that one long body fits, and at most `bytesMax`.
     let bytesPerClientMax: Int
     /// The maximum number of bytes held for unread responses: half of `bytesMax`. The other half stays available for
     /// requests, even if many clients do not read their responses.
@@ -24,8 +24,8 @@ package final class BufferBudget: Sendable {
         outputBytesMax = bytesMax / 2
     }
 
-    /// Returns the client for a request without a credential: the IPv4 address, or the /64 network of the IPv6 address.
-    /// One host usually gets a whole /64. Returns nil for a Unix socket, which has no address.
+    /// Returns the client for a request without a credential: the IPv4 address, or the /64 network of the IPv6 address,
+    /// because one host usually gets a whole /64. Returns nil for a Unix socket, which has no address.
     static func client(atAddress address: String) -> String? {
         IPAddress(address).map { "address:\($0.bytes.prefix(8))" }
     }
@@ -95,8 +95,8 @@ package final class BufferBudget: Sendable {
     ///
     /// - Parameters:
     ///   - number: the number of this output's previous reservation; nil if there is none. The new reservation replaces
-    ///     the previous one. If the previous one no longer exists, the connection is being closed, and the result is
-    ///     nil.
+    ///     the previous one. If another call has removed the previous one to make room, the connection of this output
+    ///     is being closed, and the result is nil.
     ///   - close: closes the connection of this output. It may be called on any thread.
     func takeOutput(
         _ count: Int, insteadOf number: UInt64?, close: @escaping @Sendable () -> Void

@@ -12,8 +12,8 @@ package struct CrossOrigin: Hashable, Sendable {
     /// The allowed origins, as a browser sends them in `Origin`. Never empty.
     package let origins: [String]
 
-    /// Returns nil if the list is empty or has more than `originsMax` elements, or if an origin does not have the form
-    /// that browsers send.
+    /// Creates the policy for these origins. Returns nil if the list is empty or has more than `originsMax` elements,
+    /// or if an origin does not have the form that browsers send.
     ///
     /// `*` and `null` are not accepted. The responses allow credentials, and for such responses the standard requires
     /// an exact origin.

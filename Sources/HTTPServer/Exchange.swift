@@ -13,7 +13,7 @@ struct Exchange {
     }
 
     var destination: Destination
-    /// The body of the request grows while content is received.
+    /// The request. Its body grows while content is received.
     var request: Request
     /// False if the request was refused before the end of its head. Its method is then unknown, and its fields may be
     /// incomplete.

@@ -10,7 +10,7 @@ internal import Sockets
 typealias ForwardedAddress = IPAddress?
 
 enum ForwardedAddresses {
-    /// Only this many entries are read, counted from the end of the field. No deployment has more proxies in front of
+    /// The maximum number of entries to read: the last entries of the field. No deployment has more proxies in front of
     /// the server.
     private static let chainMax = 32
 

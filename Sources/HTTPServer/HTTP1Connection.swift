@@ -32,12 +32,12 @@ final class HTTP1Connection: @unchecked Sendable {
     private var isStalled = false
     /// The suspended writer of a stream. It resumes when the peer has taken the chunk that it wrote.
     private var chunkWriter: CheckedContinuation<TransportError?, Never>?
-    /// The number of the most recent wait of a writer. The loop handles a cancellation with a delay, when a later wait
-    /// may have begun. A cancellation therefore ends only the wait with its own number.
+    /// The number of the most recent wait of a writer. When the loop handles the cancellation of a wait, the next wait
+    /// may already have begun. Each cancellation therefore carries the number of its wait, and ends no other wait.
     private var chunkWaits: UInt64 = 0
     private var isWritingChunk = false
-    /// Numbers the streams of this connection. Each writer stores the number of its stream. A handler that keeps its
-    /// writer after the end of the stream therefore cannot write into a later stream.
+    /// The number of the latest stream of this connection. Each writer stores the number of its stream. A handler that
+    /// keeps its writer after the end of the stream therefore cannot write into a later stream.
     private var streamNumber: UInt64 = 0
 
     private enum Activity {

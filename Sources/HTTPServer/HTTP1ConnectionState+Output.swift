@@ -59,8 +59,8 @@ extension HTTP1ConnectionState {
         return context.configuration.writeStallMilliseconds
     }
 
-    /// Called when the peer has taken all of the stalled output. The idle timeout is then counted from the current
-    /// time, not from the last response.
+    /// Returns the output's bytes to the budget. Called when the peer has taken all of the stalled output. From now on,
+    /// the idle timeout is no longer counted from the last response, but from the beginning of the wait.
     mutating func outputIsTaken() {
         if let number = unsentOutput.take() { context.bufferBudget.giveOutput(number) }
         respondedAt = nil

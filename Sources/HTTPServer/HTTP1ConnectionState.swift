@@ -26,15 +26,15 @@ struct HTTP1ConnectionState: ~Copyable {
     var bytesTakenBefore = 0
     /// The number of bytes encoded for the current streamed response.
     var streamedBytes = 0
-    /// The time of the last response, from which the idle timeout is counted. Nil if the peer has since sent bytes or
-    /// taken stalled output. The idle timeout is then counted from the beginning of the wait.
+    /// The time of the last response, from which the idle timeout is counted. Nil if the peer has sent bytes or taken
+    /// stalled output after that response. If nil, the idle timeout is counted from the beginning of the wait.
     var respondedAt: Deadline?
     /// The number of bytes that the budget counts for the requests of this connection.
     var heldBytes = 0
     /// The number of the budget's reservation for unsent output; nil if there is no reservation.
     var unsentOutput: UInt64?
-    /// The client whose share of the budget includes `heldBytes`; nil if no share includes them. It is the owner of the
-    /// credential that the route's judge accepted, or the address from which an incomplete request comes.
+    /// The client whose share of the budget includes `heldBytes`: the owner of the credential that the route's judge
+    /// accepted, or the address from which an incomplete request comes. Nil if no share includes them.
     var client: String?
 
     var streaming: (exchange: Exchange, status: Status)?
@@ -50,10 +50,10 @@ struct HTTP1ConnectionState: ~Copyable {
     /// the connection is first found idle during the drain.
     private var drainDeadline: Deadline?
 
-    /// After this many responses in a row that needed no task, the loop's other connections run. Making this many
-    /// responses takes less than half a millisecond.
+    /// The maximum number of responses in a row without a task. After them, the loop's other connections run. Making
+    /// this many responses takes less than half a millisecond.
     private static let responsesInRowMax = 64
-    /// After this number of reads in a row, the loop's other connections run.
+    /// The maximum number of reads in a row. After them, the loop's other connections run.
     private static let readsMax = 8
 
     /// What HTTP1Connection must do before this type can continue.
@@ -205,8 +205,9 @@ struct HTTP1ConnectionState: ~Copyable {
 
     // MARK: - Judging
 
-    /// Returns whether the route's judge (`RequestJudge`) must be asked. It is asked at most once per request, and only
-    /// while the content is incomplete. The result is valid only after `.needMoreData`.
+    /// Returns whether the route's judge (`RequestJudge`) must be asked. The judge is asked at most once per request,
+    /// and only while the content is incomplete. The value that this function returns is valid only after
+    /// `.needMoreData`.
     private func isJudgementDue() -> Bool {
         guard http.phase == .content, exchange?.isJudged == false, case .handler(let placed)? = exchange?.destination
         else { return false }

@@ -22,7 +22,7 @@ struct HTTPDate {
     private static let days = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"]
     private static let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 
-    /// `seconds` must be from 0 to `lastSecond`.
+    /// Formats a time in seconds since 1970, which must be from 0 to `lastSecond`.
     static func format(_ seconds: Int64) -> String {
         let day = Int(seconds / 86_400)
         let second = Int(seconds % 86_400)

@@ -13,13 +13,13 @@ internal import HTTP1
 protocol Middleware: Sendable {}
 
 protocol RouteMiddleware: Middleware {
-    /// Called once for each route, before the server listens.
+    /// Changes the route. Called once for each route, before the server listens.
     func prepare(_ route: inout Route)
 }
 
 protocol RequestMiddleware: Middleware {
-    /// Called before the content is read. Also called for a request that is refused before its head is complete. In
-    /// that case the exchange has only the fields received so far.
+    /// Called before the content is read, and also for a request that is refused before its head is complete. The
+    /// exchange of such a request has only the fields received before the refusal.
     func begin(_ exchange: inout Exchange)
 }
 
@@ -118,8 +118,8 @@ struct RequestIDs: RequestMiddleware {
     }
 }
 
-/// Finds the client's address behind trusted proxies. If the head is incomplete, the forwarding field may be missing.
-/// The request then keeps the address of the peer.
+/// Finds the client's address behind trusted proxies. A request with an incomplete head keeps the address of the peer,
+/// because the forwarding field may be missing.
 struct ClientAddresses: RequestMiddleware {
     let proxies: TrustedProxies
 

@@ -152,7 +152,7 @@ package final class RegisteredRoute: Sendable {
 /// renders them as a problem document. Possible reasons:
 ///
 /// - The request is malformed, exceeds a limit, arrives too slowly, or uses an unsupported part of HTTP.
-/// - Its path is unknown, or does not allow its method.
+/// - The path is unknown, or has no route for the method.
 /// - The server is overloaded.
 package struct RefusedRequest: Sendable {
     package var status: Status

@@ -62,7 +62,8 @@ package struct Router: Sendable {
         if path == "*" { return .options(allow: allowOfServer) }
         if let resource = literal[path] { return choose(resource, method, [:]) }
         if templates.isEmpty { return .notFound }
-        // The split gives at most `segmentsMax` + 1 parts, because a path with that many parts matches no template.
+        // A path with more than `segmentsMax` segments matches no template. The split therefore stops after
+        // `segmentsMax` + 1 parts.
         let parts = path.utf8.dropFirst().split(
             separator: UInt8(ascii: "/"), maxSplits: segmentsMax, omittingEmptySubsequences: false
         ).map { Substring($0) }

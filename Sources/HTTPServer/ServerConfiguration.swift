@@ -34,9 +34,9 @@ package struct ServerConfiguration: Sendable {
     package var bodyTimeMaxMilliseconds = 180_000
     /// The number of received bytes that extend the time for a body by one second: 500, as in Apache's mod_reqtimeout.
     package var bodyBytesPerSecondMin = 500
-    /// The time that a connection may be idle between requests or before the first request. Common proxies close an
-    /// idle connection after 60 s, so the proxy closes first. If the server closed first, a request that the proxy was
-    /// just sending would be lost.
+    /// The time that a connection may be idle between requests or before the first request. It is longer than the 60 s
+    /// after which common proxies close an idle connection, so the proxy closes first. If the server closed first, it
+    /// could lose a request that the proxy was just sending.
     package var idleTimeoutMilliseconds = 75_000
     /// A client that takes no byte of its response for this time is disconnected.
     package var writeStallMilliseconds = 30_000
@@ -45,7 +45,8 @@ package struct ServerConfiguration: Sendable {
     /// the response (RFC 9112 section 9.6).
     package var lingerMilliseconds = 5_000
     package var lingerBytesMax = 32 << 20
-    /// While the server drains: how long an idle connection stays open, so that its client can send one more request.
+    /// How long an idle connection stays open while the server drains. In this time, its client can send one more
+    /// request.
     package var drainIdleMilliseconds = 1_000
     /// The responses to pipelined requests are collected and written together. When the collected responses are larger
     /// than this number of bytes, they are written before the next request is parsed.

@@ -4,8 +4,9 @@
 package import HTTP1
 internal import Sockets
 
-/// The field in which the trusted proxies record the address of their peer. The server ignores the other field, because
-/// the proxies forward that field as the client sent it. The raw values are the values of `TRUSTED_PROXIES_HEADER`.
+/// The fields in which proxies record the address of their peer. The server reads only the field that the trusted
+/// proxies use. It ignores the other field, because the proxies forward that field as the client sent it. The raw
+/// values are the values of `TRUSTED_PROXIES_HEADER`.
 package enum ForwardingField: String, CaseIterable, Sendable {
     case xForwardedFor = "X-Forwarded-For"
     /// RFC 7239.

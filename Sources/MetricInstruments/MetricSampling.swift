@@ -22,8 +22,8 @@ package final class MetricSampling: Sendable {
     }
 }
 
-/// A counter for a total that other code keeps from the start of the process. Each `sample` takes the present total,
-/// and adds its growth since the previous call to the counter.
+/// A counter for a total that other code keeps from the start of the process. Each call of `sample` takes the present
+/// total, and adds to the counter how much the total has grown since the previous call.
 package final class SampledCounter: Sendable {
     private let counter: any CounterHandler
     private let reportedCount = Mutex<Int64>(0)

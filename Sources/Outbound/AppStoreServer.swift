@@ -11,8 +11,8 @@ import Secrets
 package struct AppStoreServer: AppStoreAPI {
     /// The timeout of one attempt in milliseconds. It is short because the app waits for Apple's response.
     static let timeoutMilliseconds = 5_000
-    /// A further attempt may begin only within this many milliseconds of the start of the call. The app shows a spinner
-    /// until the call ends, so the time is short.
+    /// A further attempt may begin only within this many milliseconds of the start of the call. The time is short,
+    /// because the app shows a spinner until the call ends.
     static let totalMilliseconds: Int64 = 12_000
     static let attemptsMax = 3
     static let backoffMilliseconds: [Int64] = [400, 1_600]
@@ -88,8 +88,9 @@ package struct AppStoreServer: AppStoreAPI {
             \(request.onlyFailures ? ",\"onlyFailures\":true" : "")}
             """
         let answer = try await send(.post, target, as: request.bundleID, body: Array(body.utf8))
-        // A 401 means that the app is not released yet, or that the key is new or wrong. The returned page therefore
-        // has `isAvailable: false`. If this server accepts only production, a 401 is a failure like any other status.
+        // A 401 means that the app is not released yet, or that the key is new or wrong. If this server accepts both
+        // environments, it takes a 401 of production as a sign that the app is not released. If it accepts only
+        // production, a 401 is a failure like any other status.
         if answer.status == 401, request.environment == .production, urls.count > 1 {
             return NotificationHistoryPage(signedPayloads: [], nextPageToken: nil, isAvailable: false)
         }

@@ -25,8 +25,8 @@ enum CurlOptions {
     }
 
     /// Makes libcurl trust the certificates in the file at `path` in addition to the system's certificates; nil changes
-    /// nothing. The file replaces the system's certificate file, but libcurl still reads the system's certificate
-    /// directory.
+    /// nothing. libcurl reads this file instead of the system's certificate file. It still trusts the system's
+    /// certificates, because it also reads the system's certificate directory.
     static func setAuthority(_ handle: UnsafeMutableRawPointer, _ path: String?) -> Bool {
         path.map { curl_shim_set_string(handle, CURLOPT_CAINFO, $0) == CURLE_OK } ?? true
     }

@@ -14,8 +14,8 @@ final class CurlTransfer {
         self.isWanted = isWanted
     }
 
-    /// Performs the exchange within the timeout. After `isWanted` has returned false, `perform` returns within about a
-    /// second.
+    /// Performs the exchange within the timeout. Polls `isWanted` meanwhile, and returns within about a second after it
+    /// has returned false.
     static func perform(
         _ request: OutgoingRequest, timeoutMilliseconds: Int, answerBytesMax: Int, isWanted: @escaping () -> Bool
     ) -> Result<OutgoingResponse, OutgoingFailure> {

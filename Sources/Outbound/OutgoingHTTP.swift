@@ -94,9 +94,9 @@ package final class OutgoingHTTP: Sendable {
     ) async throws(OutgoingFailure) -> OutgoingResponse {
         let call = OutgoingCall()
         try begin(call)
-        // Each call has its own thread, because libcurl blocks the thread. A call counts until its thread ends, so
-        // `callsMax` also limits the threads. libcurl's own threads for name lookups are not limited, and may outlive
-        // their calls.
+        // Each call has its own thread, because libcurl blocks the thread. A call counts against `callsMax` until its
+        // thread ends, so `callsMax` also limits the threads. It does not limit libcurl's own threads for name lookups,
+        // which may outlive their calls.
         let thread = Thread { [self] in
             call.end(
                 with: CurlTransfer.perform(

@@ -122,8 +122,8 @@ package final class WebhookCodeDelivery: CodeDelivery {
         while !Task.isCancelled {
             let now = clock()
             guard isNewest(job) else { return end(job) }
-            // If a code expires after `latestExpiry`, the clock was set back after the code was issued. The code is
-            // then no longer valid (`CodeRule.judge`).
+            // A code that expires after `latestExpiry` was issued before the clock was set back. Such a code is no
+            // longer valid (`CodeRule.judge`).
             guard now < job.code.expiresAt, job.code.expiresAt <= CodeRule.latestExpiry(at: now) else {
                 end(job)
                 return logger.error("one-time code expired before delivery")

@@ -41,8 +41,8 @@ enum PrometheusText {
         }
     }
 
-    /// Appends a histogram. `_count` is the sum of the written bucket counts. So it always matches them, even if a
-    /// value is recorded meanwhile.
+    /// Appends a histogram. `_count` is the count that was written for the last bucket. It therefore always matches the
+    /// buckets, even if a value is recorded at the same time.
     private static func append(
         _ histogram: HistogramSeries, perUnit: Double, _ name: String, _ labels: String, to text: inout String
     ) {
@@ -59,7 +59,7 @@ enum PrometheusText {
         text += "\(name)_count\(braces) \(count)\n"
     }
 
-    /// Whole numbers have no fraction: `le="1"`, not `le="1.0"`.
+    /// Returns the number as text. Whole numbers have no fraction: `le="1"`, not `le="1.0"`.
     static func number(_ value: Double) -> String {
         if value.isNaN { return "NaN" }
         if value.isInfinite { return value < 0 ? "-Inf" : "+Inf" }

@@ -19,8 +19,9 @@ package protocol Admission: Sendable {
 
     /// Records that the claim's event is on disk. Does not wait.
     ///
-    /// While the limiter keeps the idempotency key, claims with this key are `.known` and are not charged. When the
-    /// limiter has dropped the key, a repeat is charged, and refunded when the store recognises it.
+    /// While the limiter keeps the idempotency key, claims with this key are `.known` and are not charged. After the
+    /// limiter has dropped the key, a repeat of the event is charged. The charge is refunded when the store recognises
+    /// the repeat.
     ///
     /// - Parameter isRepeat: whether the event was on disk before this claim.
     func recordStored(_ claim: AdmissionClaim, isRepeat: Bool)

@@ -8,8 +8,8 @@ package import JourneyModel
 /// suspends.
 ///
 /// Old entries are evicted to limit the memory. An evicted window counts as empty, so an eviction never makes a
-/// driver's quota smaller. If a stored event's key was evicted, a repeat is charged, and refunded when the store
-/// recognises it.
+/// driver's quota smaller. If a stored event's key was evicted, a repeat of the event is charged. The charge is
+/// refunded when the store recognises the repeat.
 package final class LocalRateLimiter: Admission {
     /// The bounds of the memory, for all shards together.
     package struct Capacity: Sendable {
@@ -53,7 +53,7 @@ package final class LocalRateLimiter: Admission {
     }
 
     private static let origin = ContinuousClock.now
-    /// With several shards, the event loops compete less for locks.
+    /// The number of shards. With several shards, the event loops compete less for locks.
     private static let shardCount = 8
 
     package nonisolated(nonsending) func admit(_ claim: AdmissionClaim) async -> AdmissionDecision { decide(claim) }

@@ -104,7 +104,7 @@ package struct RateLimits: Hashable, Sendable {
         case .notifications: notifications
         case .operatorGuesses: operatorGuesses
         // Ten times the limit of session events, but at least 600, so that one batch of 500 refused events always fits.
-        // Off only if both `sessionEvents` and `preSessionEvents` are off.
+        // This limit is off only if both `sessionEvents` and `preSessionEvents` are off.
         case .refusals: max(sessionEvents, preSessionEvents) > 0 ? max(600, 10 * sessionEvents) : 0
         }
     }

@@ -26,11 +26,11 @@ extension RefoldCharging {
 
 /// Charges refolds to the rate limit window of the late event.
 package struct RefoldCharges: RefoldCharging {
-    /// The number of refolded events per additional charge. A smaller number is free. A phone's ordinary late event
-    /// refolds fewer than ten events.
+    /// The number of refolded events per additional charge. A refold of fewer events costs no additional charge. A
+    /// phone's ordinary late event refolds fewer than ten events.
     ///
-    /// For each charge, a request may use at most ten times the processor time of the median request (docs/cost.md). An
-    /// event that refolds 100 events uses about five times the median.
+    /// Each charge permits at most ten times the processor time of the median request (docs/cost.md). An event that
+    /// refolds 100 events uses about five times the median.
     package static let rowsPerCharge = 100
     /// The maximum number of events that one driver may store in one millisecond of corrected time. It does not apply
     /// if the rate limit is off.

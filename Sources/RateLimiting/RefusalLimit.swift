@@ -7,11 +7,11 @@ package import JourneyModel
 
 package struct RefusalLimit: Sendable {
     /// The size of the longest event, with all members and 8 KiB of metadata. A body may have this many bytes per
-    /// event. Each KiB above this length is charged.
+    /// event. Each KiB above the resulting length costs one charge.
     static let bytesPerEvent = 10 * 1024
 
-    /// This number of repeats in one body costs one charge. The rate limits on events do not count repeats, and a body
-    /// can contain five hundred repeats.
+    /// The number of repeats in one body that cost one charge together. The rate limits on events do not count repeats,
+    /// and a body can contain five hundred repeats.
     static let repeatsPerCharge = 10
 
     private let admission: any Admission

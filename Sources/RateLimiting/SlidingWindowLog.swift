@@ -18,7 +18,7 @@ package struct SlidingWindowLog: Sendable {
     /// The charges, sorted by time. Charges at indexes below `first` have expired.
     private var charges: [Charge] = []
     private var first = 0
-    /// The time of each charge, by key. Nil until the log has more than `linearSearchMax` charges for the first time.
+    /// The time of each charge, by key. Nil until the number of charges first exceeds `linearSearchMax`.
     private var times: [TextHash: Int64]?
 
     package init() {}

@@ -173,11 +173,11 @@ final class SlidingWindowShard: Sendable {
         }
     }
 
-    /// Called when the other limiter has admitted the claim. Adds the same charge to this window. Returns `.known` if
-    /// this window already contains the key.
+    /// Adds a charge to this window for a claim that the other limiter has admitted. If this window already contains
+    /// the key, adds nothing and returns `.known`.
     ///
-    /// If `minimumCount` has reached the limit, the other limiter has lost charges, so the claim is refused. Otherwise,
-    /// if `window.count` has reached the limit, the oldest charge is removed, because it is about to expire.
+    /// If `minimumCount` has reached the limit, the other limiter has lost charges, so the claim is refused. If only
+    /// `window.count` has reached the limit, the oldest charge is about to expire, and is removed to make room.
     private func charge(
         _ claim: HashedClaim, _ theirs: Quota, in window: inout SlidingWindowLog, askedAt: Int64, at now: Int64
     ) -> ReconciledCount {
@@ -196,9 +196,9 @@ final class SlidingWindowShard: Sendable {
         return ReconciledCount(decision: AdmissionDecision(verdict: .admitted, quota: quota), keepsCharge: true)
     }
 
-    /// Returns the lowest number of charges that the other limiter can have if it has lost none. The other limiter's
-    /// clock may be ahead, so charges that expire within a tolerance are not counted: 2 ms plus a hundredth of the
-    /// window's length.
+    /// Returns the lowest number of charges that the other limiter can have if it has lost none. Does not count charges
+    /// that expire within a tolerance of 2 ms plus a hundredth of the window's length, because the other limiter's
+    /// clock may be ahead.
     ///
     /// Two clocks differ by far less than this tolerance. They differ by 500 ppm while NTP slews them (adjtimex(2)),
     /// and by the rounding to milliseconds.
@@ -235,7 +235,7 @@ final class SlidingWindowShard: Sendable {
         withWindow(of: claim, at: time) { window, isStored, now in body(&window.log, isStored, now) }
     }
 
-    /// Like `withLog`, with the whole window.
+    /// Like `withLog`, but calls `body` with the whole window.
     private func withWindow<Answer: Sendable>(
         of claim: HashedClaim, at time: Int64, _ body: (inout Window, _ isStored: Bool, Int64) -> Answer
     ) -> Answer {

@@ -9,8 +9,8 @@
 struct Binding {
     /// The bound address, with the port that the system chose.
     var endpoint: Endpoint
-    /// The listening descriptors. A TCP address has one for each loop. A Unix socket has only one, and so has an
-    /// inherited socket.
+    /// The listening descriptors. A TCP address has one descriptor for each loop. A Unix socket or an inherited socket
+    /// has only one.
     var descriptors: [Int32]
 
     static func bind(
@@ -34,8 +34,8 @@ struct Binding {
         return binding
     }
 
-    /// Takes over a listening socket. The first loop accepts connections for all loops. Throws `.system` with EINVAL if
-    /// the socket is not listening.
+    /// Takes over an inherited listening socket. The first loop accepts connections for all loops. Throws `.system`
+    /// with EINVAL if the socket is not listening.
     static func adopt(_ descriptor: Int32, _ syscalls: Syscalls) throws(TransportError) -> Binding {
         let owned = syscalls.makeOwn(descriptor)
         if owned < 0 { throw .system(call: "fcntl", errno: Int32(clamping: -owned)) }
@@ -56,16 +56,16 @@ struct Binding {
         }
     }
 
-    /// Throws if another server listens on the port. With SO_REUSEPORT, both servers could bind the port, and each
-    /// would silently get some of the connections. This function binds a socket without SO_REUSEPORT, and this bind
-    /// fails if another server listens.
+    /// Throws if another server listens on the port. To find out, binds a socket without SO_REUSEPORT, which fails in
+    /// this case. With SO_REUSEPORT, both servers could bind the port, and each would silently get some of the
+    /// connections.
     private static func refuseSharing(_ endpoint: Endpoint, _ syscalls: Syscalls) throws(TransportError) {
         let probe = try Socket.listen(on: endpoint, backlog: 1, sharesPort: false, syscalls)
         _ = syscalls.close(probe)
     }
 
-    /// Removes the socket file of a killed server, because it would prevent a new bind. Removes the file only if it is
-    /// a socket that refuses connections. Any other file stays, and the bind fails.
+    /// Removes the socket file that a killed server left at the path, because a bind fails if the path exists. Removes
+    /// the file only if it is a socket that refuses connections. Any other file stays, and the bind fails.
     private static func removeStaleSocket(
         _ path: String, _ endpoint: Endpoint, _ syscalls: Syscalls
     ) throws(TransportError) {

@@ -15,8 +15,8 @@ extension Connection {
         try await connect(toOneOf: Resolver.resolve(address, until: deadline), on: loop, until: deadline)
     }
 
-    /// Tries the addresses in order. Before each attempt, the remaining time is divided equally among the addresses not
-    /// yet tried. An address that never replies therefore cannot use up the whole time.
+    /// Tries the addresses in order. Each attempt gets an equal share of the remaining time: the time divided by the
+    /// number of addresses not yet tried. An address that never replies therefore cannot use up the whole time.
     static func connect(
         toOneOf endpoints: [Endpoint], on loop: EventLoop, until deadline: Deadline
     ) async throws(TransportError) -> Connection {

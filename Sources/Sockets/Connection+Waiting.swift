@@ -4,8 +4,8 @@
 // A task makes the system call first. If the call would block, the task waits until the poller reports that the socket
 // became readable or writable (an edge). The task stays on the loop until it waits, so it misses no edge.
 
-/// Any task may make these calls. A call moves to the connection's loop if it is made elsewhere. One task may read
-/// while another writes.
+/// Any task may call these functions. A call from outside the connection's loop moves to the loop, unless the
+/// function's comment requires a call on the loop. One task may read while another writes.
 extension Connection {
     /// The maximum number of successive reads and writes without a wait. The loop's other connections run after that.
     private static let callsWithoutWaitMax = 32
@@ -18,8 +18,8 @@ extension Connection {
     /// Waits for bytes, and passes at most 64 KiB to the closure. The buffer is valid only while the closure runs. At
     /// the end of the stream, it is empty.
     ///
-    /// If `endsOnDrain` is true and the connection is draining, the call throws `.draining` where it would have to
-    /// wait. If a drain begins during a wait, the call throws too.
+    /// If `endsOnDrain` is true and the connection is draining, the call throws `.draining` instead of waiting. It also
+    /// throws `.draining` if a drain begins during the wait.
     package nonisolated(nonsending) func read<Answer>(
         until deadline: Deadline = .never, endsOnDrain: Bool = false, _ body: (UnsafeRawBufferPointer) -> Answer
     ) async throws(TransportError) -> Answer {
@@ -107,8 +107,9 @@ extension Connection {
         }
     }
 
-    /// Counts a call that did not wait, and lets other connections run after `callsWithoutWaitMax` of them. Without
-    /// this, a peer that is always ready could occupy the loop and keep a cancelled task running.
+    /// Counts the successive calls without a wait. After `callsWithoutWaitMax` calls, lets the loop's other connections
+    /// run, and throws if the task was cancelled. Without this function, a peer that is always ready could occupy the
+    /// loop and keep a cancelled task running.
     ///
     /// Must be called on the loop.
     package nonisolated(nonsending) func yieldIfBusy() async throws(TransportError) {

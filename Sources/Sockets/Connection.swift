@@ -4,8 +4,8 @@
 // remembers readiness in `mayRead` and `mayWrite`:
 //
 // - `mayRead` is cleared after EAGAIN, or after a read of fewer bytes than requested (epoll(7)). The kernel then has no
-//   more bytes. If the poller has reported the end of the peer's bytes, no further edge follows, and only EAGAIN clears
-//   `mayRead`.
+//   more bytes. Exception: after the poller has reported the end of the peer's bytes, no further edge follows, so only
+//   EAGAIN clears `mayRead`.
 // - `mayWrite` is cleared after EAGAIN.
 //
 // There are two ways to use a connection. Its owner is called for each change (`whenChanged`), or a task waits for
@@ -40,16 +40,16 @@ package final class Connection: @unchecked Sendable {
     package let remoteAddress: String
     /// Whether the connection is draining. This property and those below must be read on the loop.
     package private(set) var isDraining = false
-    /// Whether no response can reach the peer. The connection failed, both directions have ended, or this side closed
-    /// the socket.
+    /// Whether no response can reach the peer, because the connection failed, both directions have ended, or this side
+    /// closed the socket.
     package private(set) var peerIsGone = false
     package private(set) var mayRead = true
     package private(set) var mayWrite = true
 
     private var descriptor: Int32
     private var token: UInt64?
-    /// Whether the connection failed or the peer sends no more bytes. The poller has reported this, or a read has
-    /// returned 0 bytes.
+    /// Whether the connection failed or the peer sends no more bytes. Set when the poller reports this, or when a read
+    /// returns 0 bytes.
     private var peerEnded = false
     private var owner: ((ConnectionChange) -> Void)?
     private var peerEndsSending: (@Sendable () -> Void)?
@@ -136,8 +136,8 @@ package final class Connection: @unchecked Sendable {
         return sent
     }
 
-    /// Ends this side's sending direction. Reading is still possible. Closes the connection if this fails, because the
-    /// peer is gone.
+    /// Ends this side's sending direction. Reading is still possible. If the system call fails, closes the connection,
+    /// because the peer is gone.
     package func shutdownWrite() {
         loop.execute { [self] in
             if descriptor < 0 { return }

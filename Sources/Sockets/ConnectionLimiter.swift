@@ -75,8 +75,8 @@ package final class ConnectionLimiter: Sendable {
         }
     }
 
-    /// Must be called once for each connection, with the result of `enter`. For `.closedUnanswered`, the call has no
-    /// effect and may be omitted.
+    /// Ends the counting of a connection. Must be called once for each connection, with the result of `enter`. For
+    /// `.closedUnanswered`, the call has no effect and may be omitted.
     func leave(_ endpoint: Endpoint, _ admission: Admission) {
         let address = countedAddress(endpoint)
         counts.withLock { counts in

@@ -47,7 +47,7 @@ package struct Deadline: Hashable, Comparable, Sendable {
         return Int(clamping: (nanoseconds - now) / 1_000_000 + 1)
     }
 
-    /// Returns the end of the first of `count` equal parts of the remaining time.
+    /// Divides the remaining time into `count` equal parts, and returns the end of the first part.
     func share(of count: Int) -> Deadline {
         if count <= 1 || self == .never { return self }
         let now = Deadline.now.nanoseconds

@@ -5,7 +5,7 @@
 package final class DescriptorWatch: @unchecked Sendable {
     package enum Event: Sendable {
         /// The descriptor became readable or writable, or the peer is gone. A change is reported only once. The owner
-        /// must therefore read until a read would block, and likewise write.
+        /// must therefore read until a read would block, and write until a write would block.
         case ready
         /// The deadline that was set last has passed.
         case timedOut

@@ -1,8 +1,8 @@
 // An event loop: a serial DispatchQueue with one work item, which waits on the poller as long as the loop exists. The
 // loop is a TaskExecutor. A task that prefers the loop therefore runs on the loop's queue.
 //
-// Each round begins with a wait for a ready descriptor, a due timer or work from another thread. There is no wait if a
-// task is runnable. The loop then handles the descriptors and timers, and runs the runnable tasks.
+// Each round begins with a wait for a ready descriptor, a due timer or work from another thread. If a task is runnable,
+// the wait ends at once. After the wait, the loop handles the descriptors and timers, and runs the runnable tasks.
 
 internal import Dispatch
 
@@ -162,7 +162,7 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         pthread_setspecific(EventLoop.currentKey, previous)
     }
 
-    /// Runs one round. `ready` is the number of events that the wait returned. Returns the maximum duration of another
+    /// Runs one round. `ready` is the number of events that the wait returned. Returns the maximum duration of the next
     /// wait in milliseconds (-1: no limit), or nil after a shutdown.
     private func runRound(_ ready: Int) -> Int32? {
         onThisThread {
@@ -186,7 +186,7 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         return timers.earliest == .never ? -1 : Int32(clamping: timers.earliest.remainingMilliseconds)
     }
 
-    /// After the last round, the queue runs added work as a separate work item.
+    /// Ends the inbox after the last round. Work that is left runs on the queue as a separate work item.
     private func end(isIdle: Bool) {
         if !inbox.end() || !isIdle { runAfterEndSoon() }
     }
@@ -218,7 +218,8 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         for call in calls { call() }
     }
 
-    /// Jobs that become runnable meanwhile run in the following round, after its descriptor events.
+    /// Runs the runnable jobs. Jobs that become runnable during this call run in the following round, after its
+    /// descriptor events.
     private func runRunnable() {
         swap(&runnable, &running)
         let executor = asUnownedTaskExecutor()
@@ -269,8 +270,8 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         case connection, listener
     }
 
-    /// Registers the descriptor, and returns a token for removing it. The loop keeps the handler until then, and calls
-    /// it on the loop.
+    /// Registers the descriptor, and returns a token for removing it. The loop keeps the handler until the descriptor
+    /// is removed, and calls it on the loop.
     func add(
         _ descriptor: Int32, _ interest: Interest, _ handler: @escaping (DescriptorEvent) -> Void
     ) throws(TransportError) -> UInt64 {
@@ -289,9 +290,9 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         return token
     }
 
-    /// Unregisters the descriptor. The kernel removes a descriptor from the poller when the socket is closed.
-    /// `stillOpen`: whether the socket stays open in this or another process, so that the poller must remove the
-    /// descriptor.
+    /// Unregisters the descriptor. When a socket is closed, the kernel removes its descriptor from the poller. If
+    /// `stillOpen` is true, the socket stays open in this or another process, so this function removes the descriptor
+    /// from the poller.
     func remove(_ token: UInt64, _ descriptor: Int32, stillOpen: Bool) {
         assertOnLoop()
         handlers.remove(token)
@@ -303,7 +304,7 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
     /// Closes every descriptor that is registered with this loop, and the loop's own descriptors. Each waiting task
     /// gets `.closed`. A second call does nothing.
     ///
-    /// Tasks that prefer the loop run on it until they end.
+    /// After the shutdown, tasks that prefer the loop still run on its queue until they end.
     package func shutdown() async {
         execute { self.shutDownNow() }
         await end.wait()

@@ -39,8 +39,8 @@ package struct IPAddress: Hashable, Sendable {
         return String(decoding: buffer[..<end].map { UInt8(bitPattern: $0) }, as: UTF8.self)
     }
 
-    /// Returns whether the first `bits` bits of both addresses are equal. Returns false for an IPv4 and an IPv6
-    /// address.
+    /// Returns whether the first `bits` bits of both addresses are equal. Returns false if one is an IPv4 address and
+    /// the other an IPv6 address.
     package func hasPrefix(of other: IPAddress, bits: Int) -> Bool {
         guard bytes.count == other.bytes.count, (0...bytes.count * 8).contains(bits) else { return false }
         let whole = bits / 8

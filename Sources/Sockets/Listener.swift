@@ -29,8 +29,8 @@ final class Listener: @unchecked Sendable {
     /// The maximum number of connections accepted in `stop`: the kernel's usual maximum length of a backlog
     /// (net.core.somaxconn).
     private static let acceptedAtStopMax = 4096
-    /// The pause after a failed accept, if no descriptor or memory is left or the socket does not listen. Retrying at
-    /// once would only use CPU time.
+    /// The pause after an accept that failed because no descriptor or memory is left, or because the socket does not
+    /// listen. Retrying at once would only use CPU time.
     static let pauseMilliseconds = 100
 
     /// Creates a listener that owns the listening descriptor.
@@ -135,8 +135,8 @@ final class Listener: @unchecked Sendable {
         }
     }
 
-    /// Accepts one client with the spare descriptor, and closes the connection. The client then sees the failure at
-    /// once. In the backlog, it would wait until its own timeout.
+    /// Frees the spare descriptor, accepts one client in its place, and closes the connection. The client then sees the
+    /// failure at once. If it stayed in the backlog, it would wait until its own timeout.
     private func rejectOneWithSpare() {
         if spare < 0 { return }
         _ = loop.syscalls.close(spare)

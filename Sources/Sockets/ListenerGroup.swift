@@ -52,7 +52,7 @@ package final class ListenerGroup: Sendable {
     /// connections that the kernel queues per listener; the kernel's own maximum caps it.
     ///
     /// Throws if the address is in use (`.system` with EADDRINUSE) or belongs to another machine. Also throws if the
-    /// process may not bind the address.
+    /// process has no permission to bind the address.
     package static func listen(
         on address: SocketAddress, loops: EventLoopGroup, limiter: ConnectionLimiter, backlog: Int = 4096,
         serve: @escaping ConnectionServing
@@ -114,7 +114,7 @@ package final class ListenerGroup: Sendable {
 
     // MARK: - Serving
 
-    /// Must be called on the listener's loop.
+    /// Handles an accepted connection. Must be called on the listener's loop.
     private func accepted(_ descriptor: Int32, _ endpoint: Endpoint, on loop: EventLoop) {
         let admission = limiter.enter(endpoint)
         if admission == .closedUnanswered {
@@ -127,7 +127,7 @@ package final class ListenerGroup: Sendable {
         loop.execute { self.begin(connection, endpoint, admission) }
     }
 
-    /// Must be called on the connection's loop.
+    /// Registers the connection, and serves or rejects it. Must be called on the connection's loop.
     private func begin(_ connection: Connection, _ endpoint: Endpoint, _ admission: ConnectionLimiter.Admission) {
         // If the kernel has no memory for the registration, the connection is closed without a response.
         guard (try? connection.register()) != nil else {
@@ -161,12 +161,13 @@ package final class ListenerGroup: Sendable {
 
     // MARK: - The end
 
-    /// Marks the connections as draining (`Connection.isDraining`), stops listening, and waits until they are closed.
-    /// At the deadline, closes those that are still open, even if a handler still runs. Returns the number of these
-    /// connections.
+    /// Marks the connections as draining (`Connection.isDraining`), stops listening, and waits until all connections
+    /// are closed. At the deadline, closes the connections that are still open, even if a handler still runs, and
+    /// returns their number.
     ///
-    /// The connections are marked before listening stops. So when a new client is refused, all open connections are
-    /// already draining. `ConnectionRegistry.insert` marks connections that are accepted in between.
+    /// The open connections are marked before listening stops. When the kernel refuses a new client, all open
+    /// connections are therefore already draining. `ConnectionRegistry.insert` marks the connections that are accepted
+    /// in between.
     @discardableResult
     package func drain(until deadline: Deadline) async -> Int {
         for registry in registries { await registry.loop.run { registry.beginDrain() } }

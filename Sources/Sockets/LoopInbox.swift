@@ -11,17 +11,17 @@ final class LoopInbox: Sendable {
         var calls: [@Sendable () -> Void] = []
         /// Whether the loop waits or is about to wait, so that added work must wake it.
         var sleeps = false
-        /// Whether the loop has run its last round. The poller may then be closed, and other threads run the jobs that
-        /// tasks still add.
+        /// Whether the loop has run its last round. The poller may then be closed. Jobs that tasks add later run as
+        /// separate work items of the loop's queue.
         var hasEnded = false
 
         var isEmpty: Bool { jobs.isEmpty && calls.isEmpty }
     }
 
     enum PutResult {
-        /// The caller need not run the added work. The loop runs it, or a caller that got `ended`.
+        /// The caller need not run the added work: the loop runs it, or another caller that got `ended` does.
         case loop
-        /// The loop has ended, and the inbox was empty. The caller must have the contents of the inbox run.
+        /// The loop has ended, and the inbox was empty. The caller must arrange that the contents of the inbox are run.
         case ended
     }
 
@@ -42,8 +42,8 @@ final class LoopInbox: Sendable {
         put { $0.calls.append(call) }
     }
 
-    /// The lock is not held during the wake, because the loop takes the lock as soon as it is awake. A wake needs the
-    /// open poller, so `end` waits until `wakes` is 0.
+    /// Adds work, and wakes the loop if it sleeps. The lock is not held during the wake, because the loop takes the
+    /// lock as soon as it is awake. A wake needs the open poller, so `end` waits until `wakes` is 0.
     private func put(_ change: (inout Contents) -> Void) -> PutResult {
         let (result, wakesLoop) = contents.withLock { contents in
             let wasEmpty = contents.isEmpty

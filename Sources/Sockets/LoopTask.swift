@@ -1,5 +1,5 @@
-// The tasks that a loop starts for its connections. When its work ends, a task waits for more work. A new task would
-// need a stack and about a kilobyte from malloc, both outside the processor's cache.
+// The tasks that a loop starts for its connections. When its work ends, a task waits for more work, because a new task
+// would need a stack and about a kilobyte from malloc, both outside the processor's cache.
 
 /// A task that runs one piece of work after another on its loop. Safe to share: all mutable state is touched only on
 /// the loop.
@@ -53,8 +53,8 @@ package final class LoopTask: @unchecked Sendable {
 /// The tasks of a loop that wait for work. The task that has waited for the shortest time is resumed first, because its
 /// stack is still in the processor's cache.
 struct IdleTasks {
-    /// The maximum number of waiting tasks, each of which uses about four kilobytes. If more requests than this arrive
-    /// at once, some of them need new tasks.
+    /// The maximum number of waiting tasks, each of which uses about four kilobytes. If more requests arrive at once
+    /// than tasks are waiting, some of the requests need new tasks.
     static let countMax = 128
 
     private var tasks: [LoopTask] = []

@@ -27,7 +27,7 @@ enum Resolver {
         /// The lookups that wait for a running lookup to end, in the order of their start.
         var waiting: [Lookup] = []
 
-        /// Returns whether the lookup may run now. If not, it waits.
+        /// Returns whether the lookup can run now. If not, adds it to `waiting`.
         mutating func starts(_ lookup: Lookup) -> Bool {
             if running < Resolver.lookupsMax {
                 running += 1

@@ -1,8 +1,8 @@
 /// Maps the tokens of poller events to values. Slots are reused, so a token also contains the generation of its slot.
 /// Each removal changes the generation.
 ///
-/// An event may remove the value of a later event in the same batch. The token of the later event then has an outdated
-/// generation, so the event finds no value.
+/// The handler of an event may remove the value of a later event in the same batch. The token of the later event then
+/// has an outdated generation, so the event finds no value.
 struct SlotMap<Value> {
     private struct Slot {
         var generation: UInt32 = 0

@@ -49,7 +49,8 @@ struct Endpoint: Sendable {
         withUnsafeMutableBytes(of: &storage) { $0.copyMemory(from: .init(start: address, count: count)) }
     }
 
-    /// Returns nil if the path is empty, contains a NUL, or is too long for sockaddr_un.
+    /// Creates the endpoint of a Unix socket. Returns nil if the path is empty, contains a NUL, or is too long for
+    /// sockaddr_un.
     init?(unixPath: String) {
         var address = sockaddr_un()
         let bytes = Array(unixPath.utf8)

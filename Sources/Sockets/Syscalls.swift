@@ -92,7 +92,8 @@ package struct Syscalls: Sendable {
             pollerRemove: { answered(Int(epoll_ctl($0, EPOLL_CTL_DEL, $1, nil))) }
         )
 
-        /// Must be called before another call changes errno.
+        /// Returns the result of a call, or the negated errno if the call failed. Must be called before another call
+        /// changes errno.
         @inline(__always)
         private static func answered(_ answer: Int) -> Int {
             answer >= 0 ? answer : Int(-errno)

@@ -1,4 +1,4 @@
-// The timers of a loop, as a binary heap. Each timer stores its index in the heap, and is in it at most once.
+// The timers of a loop, as a binary heap. A timer is in the heap at most once, and stores its index in the heap.
 //
 // A keep-alive connection postpones its timer with every request. To make this cheap, postponing or stopping a timer
 // does not change the heap. The timer's position is corrected when it reaches the top.
@@ -44,7 +44,7 @@ struct TimerQueue {
         }
     }
 
-    /// The timer does not fire any more, but stays in the heap until it reaches the top.
+    /// Stops the timer. It stays in the heap until it reaches the top, but does not fire.
     func stop(_ timer: LoopTimer) {
         timer.deadline = .never
     }

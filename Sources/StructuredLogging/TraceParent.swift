@@ -16,7 +16,8 @@ package struct TraceParent: Hashable, Sendable {
         self.flags = flags
     }
 
-    /// Parses a field value. Returns nil when the value is invalid; the specification then requires a new trace.
+    /// Parses a field value. Returns nil if the value is invalid. The specification requires the server to start a new
+    /// trace in that case.
     ///
     /// If the version is above 00, only the first 55 characters are parsed. The value must end after these characters
     /// or continue with a dash (section 4.3).

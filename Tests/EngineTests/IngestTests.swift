@@ -56,8 +56,8 @@ struct IngestTests {
         #expect(admission.calls == [.admit("k1"), .recordRepeated("k1")])
     }
 
-    /// The limiter admits this event without a charge, because another event with the same key was charged. That charge
-    /// may be refunded, so this event is charged when it has been stored.
+    /// The limiter admits this event without a charge, because it has charged another event with the same key. That
+    /// charge may be refunded. This event is therefore charged when it has been stored.
     @Test func aNewEventThatCameInOnTheChargeOfAnotherPaysForItself() async {
         let admission = ScriptedAdmission([.known])
         _ = await ingest(ScriptedStore([.stored(Self.stored)]), admission)

@@ -18,8 +18,8 @@ private final class ScriptedRetention: RetentionStore {
         var failsAtStep: Int?
         var unused: [Int64] = []
         var askedForRegistrations: [Int64] = []
-        /// The row number before one part of the unused registrations. The store reports that this part ends with a
-        /// time in the future. If nil, no part does.
+        /// If not nil, the store reports that the part of the unused registrations after this row number ends with a
+        /// time in the future.
         var partInFuture: Int64?
         var auditLines: [Int64] = []
         var auditSteps: [Int] = []

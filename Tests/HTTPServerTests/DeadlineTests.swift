@@ -243,8 +243,8 @@ import Testing
         // The kernel's buffers cannot hold this response for a client that does not read.
         let big = [UInt8](repeating: 1, count: 16 << 20)
         let route = Route(.get, "/big") { _ in Response(status: .ok, body: .bytes(big)) }
-        // 33 MiB have room for two such responses, and half of this has room for one. Beside two responses, there is no
-        // room for two request bodies.
+        // 33 MiB have room for two such responses. Unread responses may use half of this, which has room for one.
+        // Beside two responses, there is no room for two request bodies.
         let configuration = ServerConfiguration.test.with(\.bufferedBytesMax, 33 << 20)
         try await withServer([route, .hello, Self.upload], configuration) { test in
             let request = "GET /big HTTP/1.1\r\n\(host)\r\n"

@@ -98,8 +98,8 @@ import Testing
             try await client.send("GET /slow HTTP/1.1\r\n\(host)\r\nGET /hello HTTP/1.1\r\n\(host)\r\n")
             for await _ in started { break }
             client.connection.shutdownWrite()
-            // When the server answers `other`, it has already noticed that `client` closed its sending side. If that
-            // cancelled the handler's task, the task would be cancelled by then.
+            // When the server answers `other`, it has already noticed that `client` closed its sending side. If it
+            // cancelled the handler's task for this reason, it would have done so by then.
             let other = try await test.connect()
             _ = try await other.exchange("GET /hello HTTP/1.1\r\n\(host)\r\n")
             gate.reach()

@@ -123,8 +123,8 @@ import Testing
         try await withServer([.hello], .test.with(\.drainIdleMilliseconds, 50)) { test in
             let client = try await test.connect()
             try await client.send("GET /hello HTTP/1.1\r\n")
-            // The client waits for the accept, so that the server begins with half a head. The connection first becomes
-            // idle when the event loop has answered without a task.
+            // The client waits until the server has accepted the connection, so that the server first gets only half a
+            // head. The connection is idle for the first time after the event loop has answered without a task.
             while test.server.counts.connectionsOpen < 1 { await Task.yield() }
             #expect(try await client.exchange("\(host)\r\n").text == "hello")
             let start = Deadline.now

@@ -125,7 +125,7 @@ expect_401_everywhere() {
 @test "the algorithm is the key's, never the token's" {
     token=$(forge "$secret" "$(claims)" '{"alg":"none"}')
     expect_401_everywhere
-    # These HS384 and HS512 tokens are signed with the server's key, so only the algorithm is wrong.
+    # These tokens are signed with the server's key, so only their algorithm, HS384 or HS512, is wrong.
     local algorithm
     for algorithm in HS384 HS512 ES256 RS256; do
         token=$(forge "$secret" "$(claims)" "{\"alg\":\"$algorithm\",\"typ\":\"JWT\"}")

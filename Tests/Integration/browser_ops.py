@@ -166,7 +166,8 @@ def figures(browser, report):
 
 
 def rings(browser, settings):
-    """Returns the largest error of a drawn ring's radius against the settings, in units of the intent ring's radius."""
+    """Compares the radius of each drawn ring with the settings. Returns the largest error, in units of the intent
+    ring's radius."""
     drawn = browser.run(READ_RINGS)
     return max(abs(drawn[name] / drawn["intent"] - settings[name] / settings["intent"]) for name in settings)
 

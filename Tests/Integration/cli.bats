@@ -465,8 +465,8 @@ COMMANDS
 @test "output that cannot be written ends with 1" {
     local command ended error
     ends_with 0 dwell migrate
-    # The output of `check-config --example` exceeds the buffer of standard output, so a write fails before the command
-    # ends. At its end, the command no longer knows why that write failed.
+    # The output of `check-config --example` exceeds the buffer of standard output, so a write fails while the command
+    # still runs. When the command ends, it no longer knows why that write failed.
     for command in 'token --driver jonas' 'driver erasures' 'check-config --example' --version --help 'help token' ''; do
         ended=0
         # shellcheck disable=SC2086

@@ -31,7 +31,7 @@ class CodeReceiver(LoopbackServer):
         # The statuses of the next responses. After these, every response is 200. An entry may be (seconds, status),
         # which delays the response.
         self.script = []
-        # If set, only requests for this phone number use up `script`. Late requests of earlier checks then do not.
+        # If set, only requests for this phone number use up `script`, so that late requests of earlier checks do not.
         self.scripted_phone = None
         self.lock = threading.Lock()
 

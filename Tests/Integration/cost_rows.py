@@ -15,9 +15,10 @@ SHIPPED = ("/v1/", "/api/")
 # These routes need not be measured, because only operators can call them, and operators are trusted. Wrong guesses at
 # the operators' tokens are limited.
 OPERATORS = ("/ops", "/metrics")
-# Called by services, which are trusted too.
+# This route need not be measured, because only services call it, and services are trusted.
 SERVICES = ("/native/sessions/{session_id}/verification-code",)
-# Served from memory without a credential, like /healthz, which is measured.
+# The server answers these paths from memory, without a credential. /healthz, which is measured, is answered in the same
+# way.
 PAGES = ("/docs", "/openapi.json", "/readyz", "/privacy", "/terms", "/support", "/.well-known/apple-app-site-association",
          "/.well-known/assetlinks.json")
 

@@ -58,8 +58,8 @@ class Description:
             return []
         operation = self.operation(method, path)
         if operation is None:
-            # openapi.json does not describe this operation. The response is right only if no handler ran: it answers a
-            # preflight request (204), rejects the request, or is a 404.
+            # openapi.json does not describe this operation, so no handler may have run. The response must be the answer
+            # to a preflight request (204), a rejection, or a 404.
             return [] if status in (204, 400, 404, 405, 414, 431, 501, 505) else ["this operation is not described"]
         if status == 405:
             return []

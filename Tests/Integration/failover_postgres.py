@@ -25,8 +25,8 @@ from postgresql import Pair
 from processes import UNLIMITED, Folder, Server, arguments, compare_with_disk, psql
 from report import Report
 
-# The grace period is long, because its expiry would store an event that no client has sent.
 SHUTDOWN_SECONDS = 5
+# The grace period is long, because its expiry would store an event that no client has sent.
 SETTINGS = {
     **UNLIMITED, "NATIVE_GRACE_PERIOD_SECONDS": "3600", "RATE_LIMIT_AUTH": "0", "OTP_DELIVERY": "log",
     "SHUTDOWN_TIMEOUT_SECONDS": str(SHUTDOWN_SECONDS)}

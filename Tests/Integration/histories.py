@@ -87,7 +87,7 @@ def needed(attempts):
 
 def possible(attempts, done):
     """Returns the indexes of the attempts that may take effect next. An attempt is open if it has not taken effect. An
-    open attempt may be next if no open attempt ends before this attempt begins."""
+    open attempt may be next if no other open attempt ends before it begins."""
     first_end = min((attempt.end for index, attempt in enumerate(attempts) if not done >> index & 1), default=None)
     return [
         index for index, attempt in enumerate(attempts) if not done >> index & 1 and attempt.begin <= first_end]
@@ -95,7 +95,7 @@ def possible(attempts, done):
 
 def without_effect(attempts, done, stored, model):
     """Adds to `done` all reads and repeats that may be next and whose answers fit `stored`. They leave `stored`
-    unchanged. The search may always take them first, so it need not try other orders."""
+    unchanged, so the search may always take them first and need not try other orders."""
     while True:
         more = sum(
             1 << index for index in possible(attempts, done)

@@ -56,8 +56,8 @@ class Watched(Server):
             return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmRSS:"))
 
     def warm_up(self):
-        """Sends requests before the first measurement. The server allocates some memory only once and keeps it. This
-        memory must not count as growth."""
+        """Sends requests before the first measurement. The server allocates some memory only once, at its first
+        requests, and keeps it. This memory must not count as growth."""
         for _ in range(4):
             with Client(self.port, None) as client:
                 for _ in range(500):

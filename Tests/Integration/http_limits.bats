@@ -196,8 +196,8 @@ def stream():
 
 begun = time.monotonic()
 for how in ("reset", "close") * 8:
-    # A driver may have four streams at a time. The fifth and later streams can therefore open only after the server has
-    # freed the place of a disconnected stream.
+    # A driver may have four streams at a time. Each stream from the fifth on can open only after the server has freed
+    # the place of a disconnected stream.
     deadline = time.monotonic() + 10
     while True:
         connection, status = stream()

@@ -15,8 +15,8 @@ from report import Report
 
 BATCH = 500
 LATE = 4
-# The test compares the waits at most this often. One comparison without longer waits is enough, because other work on
-# the machine can only increase the difference.
+# The test repeats the comparison of the waits at most this often. It ends after one comparison without longer waits,
+# because other work on the machine can only increase the difference.
 ATTEMPTS = 3
 
 
@@ -98,8 +98,8 @@ def main():
             # refold blocked the other drivers, the ratio would be in the hundreds.
             report.check(min(ratios) < 3, "others wait about as long as without", *ratios)
 
-    # A refold of very many rows may take too long on PostgreSQL, and the late event would be refused (contract, section
-    # 4). The number of rows is therefore limited.
+    # The number of rows is limited, because a refold of very many rows may take too long on PostgreSQL. The server
+    # would then refuse the late event (contract, section 4).
     rows = min(rows, 40_000)
     with Folder() as folder, Server(options, folder, {"RATE_LIMIT_PRESESSION_EVENTS": str(rows)}) as server:
         with Client(server.port, token("charged"), timeout=120) as client:

@@ -171,8 +171,8 @@ def main():
         with LoggedServer(options, folder, environment) as server:
             report.run("one client", lambda: one_client(report, server))
             report.run("many clients", lambda: many_clients(report, server))
-            # The checks above have used up the lines of this second, so the test waits for the next second. Only a
-            # client with a line in the same second can be named as the busiest client.
+            # The checks above have used up the lines of this second, and the server names a client as the busiest one
+            # only if that client has a line in the same second. The test therefore waits for the next second.
             time.sleep(1.1)
             flood(server.port, "127.0.0.8", 1000)
             position = len(lines_of(server))

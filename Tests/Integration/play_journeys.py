@@ -6,8 +6,8 @@ Each journey is played in three spellings: the file's own, the canonical names, 
 clients. In the file's own spelling, it is also played as batches.
 
 Events are sent in the file's order, in the orders of `deliveries`, and in random orders with repeats. In the file's
-spelling, all possible orders of a short journey replace the random ones. A journey whose `permutable` is false has
-neither."""
+spelling, a short journey is sent in all possible orders, not in random ones. A journey whose `permutable` is false is
+sent only in the file's order and in the orders of `deliveries`."""
 
 import datetime
 import itertools
@@ -36,7 +36,8 @@ V1_NAMES = {
     "sessionRestored": "session_restored",
 }
 CANONICAL_NAMES = {v1: canonical for canonical, v1 in V1_NAMES.items()}
-# The only canonical name with two meanings. The session_id distinguishes them.
+# `exitedChargerAnchorZone` is the only canonical name with two meanings. Whether an event has a session_id tells them
+# apart.
 DEPARTED, ANCHOR_LOST, EXITED_ANCHOR = "departed_charger", "anchor_lost", "exitedChargerAnchorZone"
 
 # A journey with at most this many events is played in every order. The journeys that reproduce failures in the field

@@ -24,8 +24,8 @@ RULES = REPOSITORY / "config/prometheus/rules.yml"
 RULES_TEST = REPOSITORY / "Tests/Integration/prometheus_rules.yml"
 DASHBOARD = REPOSITORY / "config/grafana/dwell.json"
 OPERATIONS = REPOSITORY / "docs/operations.md"
-# The tested queries look back over this time. Prometheus scrapes about once a second in this test, so there are many
-# samples in this time.
+# The time range of the tested queries. It contains many samples, because Prometheus scrapes about once a second in this
+# test.
 INTERVAL = "1m"
 SCRAPE_SECONDS_MAX = 60
 PRESESSION_LIMIT = 5

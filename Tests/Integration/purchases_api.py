@@ -221,8 +221,8 @@ def _(lab):
     def unanswered():
         return server.log_path.read_text().count("certificate status is unavailable")
 
-    # The server asks the OCSP responder about the certificate in the background. Each step therefore waits for the
-    # answer before the next step changes the responder.
+    # The server asks the OCSP responder in the background. After each step, the test waits for the server to get the
+    # answer, and only then changes the responder.
     responder.stop()
     show().expect(200)
     sql("UPDATE purchase_signer SET checked_at_ms = NULL")

@@ -270,8 +270,8 @@ def _(lab):
             payload = lab.store.notification(kind, subtype, transaction, notificationUUID=id)
         notify(lab, payload).expect(200).expect_no_store()
         rows = lab.sql("SELECT type, subtype, payload IS NOT NULL AS is_kept FROM store_notification WHERE uuid = ?", id)
-        # Of these types, the server stores the payload only for those in `objects`. A transaction has its own row, so
-        # the server does not store its payload too.
+        # Of these types, the server stores the notification's payload only for those in `objects`. A transaction has
+        # its own row, so the server does not also store the payload of its notification.
         assert rows == [(kind, subtype, what in objects)], (what, rows)
     notify(lab, lab.store.notification("FROM_THE_FUTURE", "X")).expect(200).expect_no_store()
     kept = lab.sql("SELECT payload FROM store_notification WHERE type = 'FROM_THE_FUTURE'")

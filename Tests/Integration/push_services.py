@@ -129,7 +129,7 @@ class Connection:
             h2.settings.SettingCodes.MAX_CONCURRENT_STREAMS: server.streams})
         self.open = {}
         self.silent = False
-        # After GOAWAY: the last stream that is answered.
+        # The last stream that is answered after a GOAWAY; None before a GOAWAY.
         self.last_stream = None
         self.held = []
 

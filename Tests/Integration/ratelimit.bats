@@ -222,8 +222,8 @@ expect_remaining() {
     stop_server
 }
 
-# In each pair of events, both have the same key, and the limiter charges only the first. The store rejects the first
-# event, and the limiter refunds the charge.
+# In each pair of events, both events have the same key, so the limiter charges only the first. The store rejects the
+# first event, and its charge is refunded.
 #
 # After the refund, the limiter must charge the second event of the pair.
 @test "an event beside a refused one with its key is charged" {

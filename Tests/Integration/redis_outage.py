@@ -25,8 +25,8 @@ from report import Report
 LIMIT = 500
 PER_SECOND = 10
 REDIS_TIMEOUT_SECONDS = 0.05
-# When Redis goes away or comes back, the server must adapt within this time. Requests within this time do not count in
-# the median wait.
+# The server must adapt within this time after Redis goes away or comes back. The median wait does not include the
+# requests in this time.
 SETTLED_SECONDS = 1
 ATTEMPTS = 3
 MEMORY = pathlib.Path("/dev/shm")
@@ -77,8 +77,9 @@ def check_phase(report, name, exchanges, started, baseline, tolerance):
     allowed = baseline[1] + 0.1 + tolerance
     if slowest > allowed:
         late.append(f"Redis {name}: somebody waited {slowest * 1000:.1f} ms, over {allowed * 1000:.0f} ms")
-    # After SETTLED_SECONDS, Redis is available again or the circuit breaker is open. If requests still waited for
-    # Redis, most would take the whole timeout. A few may wait long, such as the breaker's probes.
+    # After SETTLED_SECONDS, Redis is available again or the circuit breaker is open. Only a few requests may still wait
+    # long, such as the breaker's probes. If all requests still waited for Redis, most would take the whole timeout and
+    # the median would show this.
     later = [exchange.seconds for exchange in exchanges if exchange.at > started + SETTLED_SECONDS]
     allowed = baseline[0] + REDIS_TIMEOUT_SECONDS / 2
     if not later or percentile(later, 0.5) > allowed:

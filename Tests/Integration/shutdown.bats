@@ -100,7 +100,7 @@ busy.close()'
     kill -TERM "$server_pid"
     wait_for_exit 10
     [[ $server_status == 0 ]]
-    # A request in progress would be given twenty seconds.
+    # The server would wait twenty seconds for a request in progress.
     ((SECONDS - started <= 10))
 }
 

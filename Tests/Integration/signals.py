@@ -15,7 +15,7 @@ from processes import Folder, Server, arguments, wait_until
 from report import Report
 
 # The moments at which the signal is sent, in milliseconds after the start. On a slow machine, all moments are
-# multiplied by `stretch_of`. The server then catches signals before half of the longest moment.
+# multiplied by `stretch_of`. The server then catches signals before half of the longest moment has passed.
 MOMENTS = [0, 1, 2, 3, 5, 7, 10, 15, 20, 25, 30, 40, 50, 60, 70, 80, 90, 100, 110, 120, 130, 140, 150]
 HELD = 1 << (signal.SIGHUP - 1) | 1 << (signal.SIGINT - 1) | 1 << (signal.SIGTERM - 1)
 

@@ -399,8 +399,8 @@ def _(lab):
     statuses = collections.Counter(
         start(new_phone(), f"2001:db8:0:{number * 64:x}::1").status for number in range(74) for _ in range(3))
     assert statuses == {200: 100, 429: 122}, statuses
-    # All numbers of a loop have the same prefix, but each request has another address. A prefix may get 200 messages.
-    # Further requests get 200, but the server sends no message.
+    # In each loop, all numbers have the same prefix, and each request comes from another address. A prefix may get 200
+    # messages. The server answers further requests with the status 200, but sends no message.
     for number in range(150):
         start(f"+491511{number:07}", f"198.51.{number}.1").expect(200)
     for number in range(250):

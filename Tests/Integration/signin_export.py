@@ -196,7 +196,7 @@ def _(lab):
         read += export.answer.read()
     document = json.loads(read)
     assert [event["event_id"] for event in document["events"]] in (keys, keys + later)
-    # After a complete export, the driver may export again. After an interrupted export, the driver may do so too.
+    # The driver may export again after a complete export, and also after an interrupted one.
     with Exporting(lab, pair) as export:
         assert export.answer.status == 200
         export.answer.read(1000)

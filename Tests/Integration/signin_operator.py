@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tests the operator commands that find, sign out and delete drivers, and repeat deletions after a restore. The change
-may be made by the command or by the server. Output and audit must be the same.
+"""Tests the operator commands that find, sign out and delete drivers, and repeat deletions after a restore. Output and
+audit must be the same whether the command or the server makes the change.
 
 With SQLite, a command asks a running server to make the change, through the control socket. If the server is stopped,
 the command changes the database file itself. With PostgreSQL, the command always changes the database itself."""

@@ -106,7 +106,7 @@ def run(report, postgres, servers, number, count, kills):
         thread.join()
     wait_until(lambda: len(expiries(url)) >= len(before) + count, 60, "the expiries")
     late = time.time() - deadline / 1000
-    # Another server would store a second expiry within a second.
+    # If another server stored a second expiry, it would do so within a second.
     time.sleep(1.5)
     found = {tuple(row) for row in expiries(url)} - before
     expected = {(driver, "gracePeriodExpired" if departs else "hardTimeoutExpired", 1) for driver, departs in drivers}

@@ -122,7 +122,7 @@ def move(report, options, old, new, receiver):
     report.note(f"{len(acknowledged)} events before the move")
 
     # The transfer copies a driver again if the driver has sent events meanwhile. It therefore copies these busy drivers
-    # several times, and all others once.
+    # several times, and all other drivers once.
     busy = [Phone(f"busy-{os.getpid()}-{index}") for index in range(options.connections)]
     second = Load(old.port, busy, per_second=20, repeat_every=10)
     run = Move(old, new.environment["DATABASE_URL"], old.folder)

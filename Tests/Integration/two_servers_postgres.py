@@ -17,7 +17,7 @@ from processes import REPOSITORY, UNLIMITED, Folder, Server, arguments, compare_
 from report import Report
 
 METRICS_TOKEN = "metrics-token-of-the-check"
-# Prometheus waits ten seconds.
+# The time within which /metrics must respond. Prometheus waits ten seconds.
 SCRAPE_SECONDS_MAX = 5
 
 

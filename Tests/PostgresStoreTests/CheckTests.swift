@@ -44,8 +44,8 @@ struct CheckTests {
         }
     }
 
-    /// The check reads a driver's events in parts of five. A part is longer if further events share the second of its
-    /// fifth event. The parts here are the events 1 to 5, 6 to 12 and 13 to 17, and an empty part.
+    /// The check reads a driver's events in parts of five. A part is longer if further events have the same second as
+    /// its fifth event. The parts here are the events 1 to 5, 6 to 12 and 13 to 17, and an empty part.
     @Test func `a divergence is named in whatever part of a driver's events it is`() async throws {
         let database = try await StoreFixture.database()
         try await StoreFixture.withStores(on: database, tailMax: 4) { (stores) async throws in

@@ -1,5 +1,5 @@
-// Tests that the feed returns a driver's events in the order of their numbers. Meanwhile, a batch may wait for the
-// driver's row while other transactions change the row.
+// Tests that the feed returns a driver's events in the order of their numbers, even if a batch waits for the driver's
+// row while other transactions change the row.
 
 import Engine
 import Foundation

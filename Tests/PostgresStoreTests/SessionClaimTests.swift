@@ -1,4 +1,5 @@
-// Tests that a session is a new driver's own if another instance claims it for this driver at the same time.
+// Tests that a batch treats a session as a new driver's own if another instance claims it for this driver at the same
+// time.
 
 import Engine
 import JourneyModel
@@ -98,8 +99,8 @@ struct SessionClaimTests {
         }
     }
 
-    /// While the batch reads, another instance commits the new driver and the claim. The batch has either read that the
-    /// driver does not exist, or has not read the driver yet.
+    /// While the batch reads, another instance commits the new driver and the claim. At that moment, the batch has
+    /// either read that the driver does not exist, or has not read the driver yet.
     @Test(arguments: Request.allCases)
     func `a session that is claimed between two reads of a batch is its driver's own`(_ request: Request) async throws {
         let database = try await StoreFixture.database()
@@ -144,8 +145,8 @@ struct SessionClaimTests {
         #expect(try await database.rows("SELECT registered_charger FROM session WHERE session_id = 's'") == ["c"])
     }
 
-    /// The session is registered but has no event. Another instance deletes it when the batch has read the session's
-    /// owner, but neither the driver nor the session.
+    /// The session is registered but has no event. Another instance deletes it after the batch has read the session's
+    /// owner, and before the batch reads the driver and the session.
     @Test func `an event opens its session again if it is deleted between two reads of a batch`() async throws {
         let database = try await StoreFixture.database()
         let claim = Claim(driver)

@@ -22,7 +22,8 @@ struct AccountFileTests {
         // Old entries are deleted when the number of a new audit entry is a multiple of `forgettingInterval`. The test
         // raises the counter of row numbers, so that the next number is such a multiple.
         //
-        // This deletes the first entry, because its number is at least `passingMax` below the new entry's number.
+        // The new entry thus deletes the first entry, whose number is at least `passingMax` below the new entry's
+        // number.
         let interval = AuditRows.forgettingInterval
         let next = (AuditRows.passingMax / interval + 1) * interval
         try await fixture.store.change { db in

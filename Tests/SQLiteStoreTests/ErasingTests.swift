@@ -94,7 +94,8 @@ struct ErasingTests {
     }
 
     /// Registers a session and stores events with these texts as places, sources and diagnostic names. All drivers
-    /// share the tables of such texts. occurred_at, sequence and schema_version get digits, as of a phone number.
+    /// share the tables of such texts. occurred_at, sequence and schema_version contain digits that look like a phone
+    /// number.
     private func store(_ texts: Texts, of driver: DriverID, in fixture: AccountFixture) async throws {
         _ = try await fixture.store.register(
             SessionRegistration(

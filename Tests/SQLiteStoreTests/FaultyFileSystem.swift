@@ -82,8 +82,8 @@ enum FaultyFileSystem {
     /// Addresses are stored as numbers, because pointers are not Sendable. Except for the addresses of files, all
     /// addresses stay valid until the process ends.
     ///
-    /// A new file may get the address of a closed file. SQLite first calls `openFile` for the new file, which replaces
-    /// the entries for this address.
+    /// A new file may get the address of a closed file. SQLite's first call for the new file is `openFile`, which
+    /// replaces the entries for this address.
     fileprivate struct State: Sendable {
         var original: UInt = 0
         var scripts: [String: FaultScript] = [:]

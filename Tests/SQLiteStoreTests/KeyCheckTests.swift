@@ -62,8 +62,8 @@ struct KeyCheckTests {
         #expect(try keys.problems() == [])
     }
 
-    /// A move of keys has passed an event's place in `event_key` without adding the event's row. The rest of the move
-    /// would not add it.
+    /// An event has no row in `event_key`, although a move of keys has already passed the row's place. The rest of the
+    /// move would not add the row.
     @Test func `an event that a move has left out`() async throws {
         try await fill(140, countMax: 100)
         let moved = try keys.listed().rows[0]

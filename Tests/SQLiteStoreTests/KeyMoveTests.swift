@@ -1,5 +1,5 @@
-// Tests of moves of idempotency keys to `event_key` across restarts. A move continues where it stopped. A start
-// therefore reads a bounded number of events, even if every process runs only for a short time.
+// Tests of moves of idempotency keys to `event_key` across restarts. After a restart, a move continues where it
+// stopped. Each start therefore reads a bounded number of events, even if every process runs only for a short time.
 
 import Engine
 import GRDB

@@ -216,8 +216,8 @@ import Testing
         // The only allowed scan is of a query's parameter, a list of ids.
         let scans = plan.filter { $0.hasPrefix("SCAN ") && !$0.contains("CONSTANT ROW") }
         #expect(scans.allSatisfy { $0.hasPrefix("SCAN listed VIRTUAL TABLE") }, "\(plan)")
-        // A query that sorts reads all its rows before it returns a row. The two exceptions have few rows: the history
-        // of operations and a list of ids.
+        // No query may sort, because it would read all its rows before it returns the first one. The two exceptions,
+        // the history of operations and a list of ids, have few rows.
         if !sql.contains("operation_count"), !sql.contains("listed") {
             #expect(!plan.contains { $0.contains("TEMP B-TREE") }, "\(plan)")
         }

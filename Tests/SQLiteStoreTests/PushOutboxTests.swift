@@ -127,13 +127,14 @@ import Testing
         while try await fixture.count("refold") == 0 { await Task.yield() }
         _ = try await driver("other", events: 4, in: fixture, device: device("other"))
 
-        // The late event is the 65th.
+        // The late event is the 65th. Until its refold is complete, readers get only the changes by the events before
+        // it.
         let meanwhile = try await changes(in: fixture)
         #expect(states(meanwhile) == [.nearCharger, .anchored, .sessionActive])
         #expect(meanwhile.last == 64 && !meanwhile.hasMore)
         #expect(try await changes(after: 64, in: fixture).last == 64)
-        // If a server is replaced during a refold, the refold never completes. Readers of changes therefore wait at
-        // most half a minute for a refold.
+        // A refold that fails may never be complete. Readers of changes therefore wait for it only until half a minute
+        // after the event's receipt.
         let wait = Int(PushChangeRows.refoldWaitMilliseconds / 1000)
         let minuteBefore = received.advanced(bySeconds: -60)
         let atEnd = minuteBefore.advanced(bySeconds: wait)

@@ -55,8 +55,7 @@ private final class RetentionRound {
     private var random: SeededRandom
     private let folder: ScratchFolder
     private let store: SQLiteEventStore
-    /// For each journey, the events that were at or above the floor when they arrived. The order is the order of
-    /// arrival.
+    /// For each journey, the events that were at or above the floor when they arrived, in the order of arrival.
     private var counting: [[OrderedEvent]]
 
     init(seeds: Range<UInt64>, turnCount: Int) throws {

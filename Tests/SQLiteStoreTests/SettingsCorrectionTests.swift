@@ -79,7 +79,7 @@ struct SettingsCorrectionTests {
             let expected = expected(journey, settings, insteadOf: insteadOf)
             let points = try await store.timeline(of: journey.driver).map(DeliveredJourney.Point.init)
             let effective = points.filter { $0.key.first != "\u{A7}" || $0.verdict == .applied }
-            // Deadlines after the last event have not been stored yet.
+            // The expiries of deadlines after the last event are not stored yet.
             let ofEnd = expected.points.drop { $0.key != effective.last?.key }.dropFirst()
             guard effective + ofEnd == expected.points, ofEnd.allSatisfy({ $0.key.first == "\u{A7}" }) else {
                 differences.append("\(journey): stored \(effective) instead of \(expected.points)")

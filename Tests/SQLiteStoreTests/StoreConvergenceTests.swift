@@ -81,8 +81,8 @@ struct DeliveryRound: Sendable {
         /// After the turn's deliveries, the server stores the expiries that are due at `now`. `now` may be earlier than
         /// in the previous turn.
         var now: Moment
-        /// Whether, before the turn's deliveries, the rows change as if an older release had folded them. Refolds then
-        /// begin and go on between the deliveries.
+        /// Whether the rows change before the turn's deliveries, as if an older release had folded them. If they do,
+        /// refolds begin and go on between the deliveries.
         var isOld: Bool
     }
 
@@ -134,7 +134,7 @@ struct DeliveryRound: Sendable {
             let batches = [unanswered] + Self.batches(of: journeys, turn: number, batchMax)
             if turn.isOld { try await OldRules.fold(rejectsOdd: number % 2 == 1, in: database.store) }
             for (index, batch) in batches.enumerated() {
-                // Each part is the first part of another driver's refold, or continues it.
+                // Each part begins or continues the refold of another driver.
                 for part in 0..<(turn.isOld ? Self.partsPerBatch : 0) {
                     let after = (index * 7919 + part * 104_729) % journeys.count
                     let refolded = try await database.store.refold(RefoldRequest(after: Int64(after)))

@@ -92,8 +92,8 @@ struct WriteCoalescingTests {
         try pool.close()
     }
 
-    /// The rolled-back transaction leaves frames in the WAL. The commit of another connection overwrites some of these
-    /// frames, and then a commit of this connection does.
+    /// The rolled-back transaction leaves frames in the WAL. First a commit of another connection overwrites some of
+    /// these frames, and then a commit of this connection overwrites further ones.
     @Test func `a large transaction that was taken back harms nobody`() throws {
         try pool.writeWithoutTransaction { db in try db.execute(sql: "PRAGMA cache_size = 5") }
         for round in 1...5 {

@@ -3,9 +3,8 @@
 package import Engine
 
 extension EventFeed {
-    /// Waits up to ten seconds until there are `count` events after `id`, and returns them. On PostgreSQL, an event is
-    /// not in the feed until all older transactions have ended. Transactions of other tests and of autovacuum also
-    /// count.
+    /// Waits up to ten seconds until there are `count` events after `id`, and returns them. On PostgreSQL, an event
+    /// enters the feed only when all older transactions have ended, including those of other tests and of autovacuum.
     package func fed(_ count: Int, after id: Int64 = 0, limit: Int = 10_000) async throws -> [FeedEvent] {
         let end = ContinuousClock.now + .seconds(10)
         var events = try await storedEvents(after: id, limit: limit)

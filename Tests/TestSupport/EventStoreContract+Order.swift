@@ -84,8 +84,9 @@ extension EventStoreContract {
                 }
                 try expect(last?.journey.state, .anchored, driver)
             }
-            // The phone's clock is two hours behind. A single event could also be two hours late, so the store needs
-            // earlier events with the same difference. It corrects the third event here.
+            // The phone's clock is two hours behind. A single event with this difference could also just be two hours
+            // late. The store therefore corrects an event only after earlier events with the same difference: here, the
+            // third one.
             let driver = DriverID("clock-behind-driver")
             for (name, key, seconds) in [
                 (EventName.enteredChargerIntentZone, "a", 0), (.anchorDwellComplete, "b", 130),

@@ -39,8 +39,8 @@ extension EventTablesContract {
         },
         Clause("a consumer's place is kept and never goes back") { store in
             _ = try await store.appended(.sample(.sample(.chargerTargeted, key: "k"), of: DriverID("d")))
-            // On PostgreSQL, an event is not in the feed until all older transactions have ended. Transactions of
-            // autovacuum also count.
+            // On PostgreSQL, an event enters the feed only when all older transactions have ended, including those of
+            // autovacuum.
             var begin = try await store.position(of: "a")
             while begin.newest == 0 {
                 try await Task.sleep(for: .milliseconds(10))

@@ -18,8 +18,8 @@ extension EventTablesContract {
         }
     }
 
-    /// Waits up to ten seconds until there are `count` changes after `id`. On PostgreSQL, a change does not appear
-    /// until all older transactions have ended. Transactions of autovacuum also count.
+    /// Waits up to ten seconds until there are `count` changes after `id`. On PostgreSQL, a change appears only when
+    /// all older transactions have ended, including those of autovacuum.
     private static func pushChanges(_ count: Int, after id: Int64, _ store: any Store) async throws -> PushChanges {
         let end = ContinuousClock.now + .seconds(10)
         var page = try await store.pushChanges(after: id, since: .sample)

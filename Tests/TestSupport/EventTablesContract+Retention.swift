@@ -15,7 +15,7 @@ extension EventTablesContract {
     }
 
     /// Runs rounds for up to ten seconds until `count` events are deleted. On PostgreSQL, a round skips an event until
-    /// all older transactions have ended. Transactions of autovacuum also count.
+    /// all older transactions have ended, including those of autovacuum.
     private static func deleted(_ count: Int, by keeping: RetentionService) async throws -> Int {
         try await allDeleted(count, by: keeping).events
     }
@@ -149,8 +149,8 @@ extension EventTablesContract {
             try expect(new.waitingCount, 8, "waiting for a new consumer")
             try expect(new.lostCount, 0, "lost to a new consumer")
             let old = try await store.position(of: "analytics")
-            // If the store's ids are consecutive, the gap after the consumer's position is the number of lost events.
-            // If they are not, the store counts the lost events of each consumer.
+            // With consecutive ids, the gap after the consumer's position equals the number of lost events. A store
+            // without consecutive ids counts the lost events of each consumer.
             let next = try await store.fed(1, after: old.last, limit: 1)[0].id
             let lost = store.hasConsecutiveIDs ? next - old.last - 1 : old.lostCount
             try expect(lost, 5, "lost to the old consumer")

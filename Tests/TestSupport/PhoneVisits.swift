@@ -1,5 +1,5 @@
 // Visits as released phones send them. Each event names the previous state as evidence, has a time in whole seconds,
-// and has no sequence. If later events prove lost events, the fold must find the same visits.
+// and has no sequence. If events are lost but later events prove them, the fold must find the same visits.
 
 package import JourneyModel
 

@@ -64,8 +64,8 @@ package enum RandomJourney {
 
 /// The number and the seeds of the random journeys of a property test.
 package enum PropertyRun {
-    /// Returns one seed for each journey. The environment variable `variable` sets the number of seeds, and its default
-    /// is `count`. DWELL_PROPERTY_SEED sets the first seed, and its default is 1.
+    /// Returns one seed for each journey. The environment variable `variable` sets the number of seeds; without it,
+    /// there are `count`. DWELL_PROPERTY_SEED sets the first seed; without it, the first seed is 1.
     package static func seeds(_ variable: String, unlessSet count: UInt64) -> Range<UInt64> {
         let first = number("DWELL_PROPERTY_SEED") ?? 1
         return first..<(first + (number(variable) ?? count))

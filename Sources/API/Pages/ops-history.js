@@ -132,7 +132,7 @@ function bars(id, label, steps, kinds, counts) {
     hover(id, area, steps, (step) => kinds.filter(([name]) => counts(step)[name]).map(([name, words]) => [name, words, grouped.format(counts(step)[name])]));
 }
 
-// Returns a count. The count is a button if the server stores the counted entries. It stores events with a verdict, and
+// Returns a count, as a button if the server stores the counted entries. The server stores events with a verdict, and
 // the requests that it has rejected since its start.
 function countOfCases(id, name, words, count, from, to) {
     const text = grouped.format(count);
@@ -170,7 +170,7 @@ function lines(id, label, steps) {
     hover(id, area, steps, (step) => latencies.filter(([name]) => step[name] !== undefined).map(([name, words]) => [name, words, milliseconds(step[name])]));
 }
 
-// What `showValues` needs for each chart. The key is the id of the chart.
+// For each chart, by its id: its area, its steps, and the function that returns a step's values.
 const hovered = {};
 
 function hover(id, area, steps, values) {

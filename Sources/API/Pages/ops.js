@@ -94,9 +94,9 @@ function drawSettings(picture) {
     readSettingsHistory(picture);
 }
 
-// Other servers may change the settings, so the page reads the settings history again after this interval. A picture (a
-// message of /ops/stream) may report a change or a reload that the history lacks. The page then reads the history again
-// with the next picture.
+// The page reads the settings history again after this interval, because other servers may change the settings. If a
+// picture (a message of /ops/stream) reports a change or a reload that the history lacks, the page reads the history
+// again with the next picture.
 const settingsHistoryMilliseconds = 60_000;
 let shownSettings = null;
 

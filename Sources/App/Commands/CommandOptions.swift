@@ -50,7 +50,8 @@ struct ListenOptions: ParsableArguments {
 }
 
 extension ExitCode {
-    /// EX_CONFIG of sysexits.h: a restart with the same settings would fail in the same way.
+    /// The exit status for an invalid configuration (EX_CONFIG of sysexits.h). A restart with the same settings would
+    /// fail in the same way.
     static let badConfiguration = ExitCode(78)
 }
 

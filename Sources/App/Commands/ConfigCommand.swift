@@ -120,7 +120,7 @@ enum SettingsHistoryText {
         }
     }
 
-    /// Returns text such as `rules 0123456789abcdef (winter-grace, pilot)`.
+    /// Returns the version and the names of the rules, such as `rules 0123456789abcdef (winter-grace, pilot)`.
     private static func rulesText(_ rules: RecordedRules?) -> String {
         guard let rules else { return "no rules" }
         var names: [String] = []
@@ -130,7 +130,7 @@ enum SettingsHistoryText {
         return "rules \(rules.version) (\(names.joined(separator: ", ")))"
     }
 
-    /// Returns text such as `by Ann: why`. Returns nil when neither the author nor the reason is known.
+    /// Returns the author and the reason of a change, such as `by Ann: why`. Returns nil when neither is known.
     private static func text(_ note: SettingsChangeNote) -> String? {
         let changedBy = note.changedBy.map { "by \($0)" }
         let parts = [changedBy, note.reason].compactMap(\.self)
@@ -209,8 +209,8 @@ enum SettingsHistoryText {
         writer.endObject()
     }
 
-    /// Returns one text per changed setting, such as `chargerIntentRadius_m 400 -> 500`, in the order of the contract.
-    /// If the rules changed, the last text describes the new rules.
+    /// Returns one text per changed setting, such as `chargerIntentRadius_m 400 -> 500`, in the order in which the
+    /// contract lists the settings. If the rules changed, the last text describes the new rules.
     private static func differences(from before: SettingsChange, to after: SettingsChange) -> [String] {
         let (old, new) = (values(before), values(after))
         let settings = Settings.declarations.compactMap { declaration -> String? in

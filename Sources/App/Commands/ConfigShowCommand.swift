@@ -33,7 +33,7 @@ struct ConfigShowCommand: AsyncParsableCommand {
         do {
             body = try await RunningServer(configuration).get("/ops/config")
         } catch let exit as ExitCode {
-            // `exit` is thrown only after its reason was printed.
+            // Print nothing: the code that threw `exit` has already printed the reason.
             throw exit
         } catch {
             writeToStandardError("\(error)\n")

@@ -66,8 +66,8 @@ struct ConfigTryCommand: AsyncParsableCommand {
         for line in Self.lines(of: outcome, since: start) { print(line) }
     }
 
-    /// Reads the file, and returns a function that gives the time-outs for an event. If the file cannot be used, prints
-    /// the reasons and fails the command.
+    /// Reads `file`, which is an environment file or a file of settings rules. Returns a function that gives the
+    /// time-outs for an event. If the file cannot be used, prints the reasons and fails the command.
     private func durations(_ configured: Settings) throws -> @Sendable (TrialEvent) -> TrialDurations {
         do {
             let text = try readTextFile(
@@ -100,7 +100,7 @@ struct ConfigTryCommand: AsyncParsableCommand {
         var description: String
     }
 
-    /// Returns the time-outs that the environment file sets.
+    /// Returns the time-outs that an environment file sets. `text` is its content.
     ///
     /// - Parameter configured: the server's own settings, which are used only to check the file. For example, a grace
     ///   period in the file may not exceed the server's hard timeout. The result contains only values from the file.

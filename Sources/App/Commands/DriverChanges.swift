@@ -64,7 +64,7 @@ struct ServerChanges: DriverChanges {
     private let database: String
 
     /// Connects to the control socket of the database. Returns nil if the database file is missing, or if no server
-    /// listens on the socket. A killed server leaves the socket's file behind.
+    /// listens on the socket. The socket's file may exist without a server, because a killed server leaves it behind.
     ///
     /// - Throws: `Failure` if the server does not respond, is not Dwell, or has another version.
     init?(database path: String) async throws {
@@ -110,8 +110,8 @@ struct ServerChanges: DriverChanges {
 
     func missing(_ erasures: [RecordedErasure]) async throws -> MissingErasures {
         var missing = MissingErasures()
-        // The list may contain two deletions of one driver. The list is sent in several requests, and the server finds
-        // duplicates only within one request. Therefore only the later deletion is sent.
+        // Send only the latest deletion of each driver, because the list may contain several. The server finds
+        // duplicates only within one request, and the list is sent in several requests.
         let latest = Dictionary(erasures.map { ($0.digest, $0) }) { $0.at >= $1.at ? $0 : $1 }
         try await inParts(Array(latest.values), isDryRun: true) { reply in
             for driver in reply.drivers {

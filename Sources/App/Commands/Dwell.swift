@@ -49,7 +49,7 @@ struct Dwell: AsyncParsableCommand {
             }
         } catch {
             // A request for help or for the version throws an error with the status 0. Print its text here, because
-            // `exit` would end the process before the check below.
+            // `exit` would end the process before the output is checked below.
             guard exitCode(for: error) == .success else { exit(withError: error) }
             print(fullMessage(for: error, columns: nil))
         }

@@ -40,11 +40,11 @@ extension RecordedEvent {
         ].compactMap(\.self)
     }
 
-    /// The reason why the event did not change the state. Nil if the event changed the state. Also nil for an event
-    /// that never changes the state, such as a diagnostic event.
+    /// The reason why the event did not change the state. Nil if the event changed the state, or never changes the
+    /// state, like a diagnostic event.
     ///
-    /// The value is never nil for an event below the driver's floor, the position before which retention has deleted
-    /// events. If the verdict on such an event has no reason, the value says that the fold starts after the event.
+    /// Exception: for an event below the driver's floor, this property is never nil. Retention has deleted the events
+    /// before the floor, so if the verdict has no reason, the text says that the fold starts after the event.
     var why: String? {
         if isBelowFloor, verdict.reason == nil {
             return "earlier events were deleted (EVENT_RETENTION_DAYS), and the fold starts after it"
@@ -99,7 +99,7 @@ extension RecordedEvent {
 }
 
 extension ClockRule {
-    /// The reason for the value of `corrected`.
+    /// The rule that determined the event's corrected time, as text for the operator.
     var explanation: String {
         switch self {
         case .noSendTime: "send time unknown, so occurred_at is not corrected"

@@ -46,7 +46,8 @@ struct HealthRequest: Sendable {
         return Self.statusCode(of: try outcome.get())
     }
 
-    /// Returns the beginning of the response. It lacks the status code only if the server closes the connection early.
+    /// Returns the beginning of the response. It contains the status code, unless the server closes the connection
+    /// early.
     private func exchange(on loop: EventLoop, until deadline: Deadline) async throws(TransportError) -> [UInt8] {
         let connection = try await Connection.connect(to: address, on: loop, until: deadline)
         defer { connection.close() }

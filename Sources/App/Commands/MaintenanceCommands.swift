@@ -89,8 +89,8 @@ struct RestoreCommand: AsyncParsableCommand {
         if let old, let instruction = Self.instruction(plan, old: old) { print(instruction) }
     }
 
-    /// Returns the instruction for deleting again the drivers who were deleted after the backup, because a restore
-    /// brings them back. Returns nil if no driver was deleted after the backup.
+    /// Returns the instruction for deleting again the drivers who were deleted after the backup. A restore brings these
+    /// drivers back. Returns nil if no driver was deleted after the backup.
     ///
     /// If this binary cannot read the previous database, the deletions after the backup are unknown. In this case, the
     /// instruction also says where to get the list of deletions.

@@ -1,4 +1,4 @@
-// Finds the process that uses a port that the server needs. The information comes from /proc on Linux. There, only root
+// Finds the process that uses a port that the server needs. The information comes from /proc on Linux, where only root
 // sees the open files of other users' processes.
 
 import Foundation

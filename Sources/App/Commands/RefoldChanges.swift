@@ -106,8 +106,8 @@ struct DatabaseRefolds: RefoldChanges {
         }
     }
 
-    /// Refolds one group of drivers. Pauses after it, so that other processes can write too. The pause is as long as
-    /// the refolding took, but at most 100 ms.
+    /// Refolds one group of drivers, and then pauses, so that other processes can write to the database. The pause is
+    /// as long as the refolding took, but at most 100 ms. After the last group there is no pause.
     func refold(after driver: Int64, since: Moment?, correction: Int64?) async throws -> RefoldPart {
         let start = ContinuousClock.now
         let part = try await store.refold(

@@ -129,8 +129,9 @@ struct RefoldCommand: AsyncParsableCommand {
 
     /// Refolds through the running server. If no server runs, the command itself refolds in the database file.
     ///
-    /// A running server may refuse or fail to refold, for example because it has another version. With `--settings`,
-    /// the command fails too. Without `--settings`, the command itself refolds in the database file.
+    /// If a running server refuses or fails to refold, for example because it has another version, the option
+    /// `--settings` decides. With this option, the command fails. Without it, the command itself refolds in the
+    /// database file.
     private func refold(_ path: String) async throws -> (RefoldCounts, failures: [StoreFailure]) {
         do {
             if let server = try await ServerChanges(database: path) { return try await refold(server) }

@@ -153,7 +153,7 @@ struct SimulateCommand: AsyncParsableCommand {
             throw ValidationError("The settings have no TCP port: pass --url.")
         }
         let address = HealthRequest(http: http).address
-        // URLSessionTransport accepts no IPv6 address. The name localhost also means ::1.
+        // Use the name localhost, which also means ::1, because URLSessionTransport accepts no IPv6 address.
         if case .ip(host: "::1", let port) = address { return "http://localhost:\(port)" }
         return "http://\(address)"
     }

@@ -11,7 +11,7 @@
 import JourneyModel
 
 enum Variables {
-    /// All declarations. Within each section, ENV.example has this order.
+    /// All declarations, in the order in which ENV.example lists them within each section.
     static let all: [any Declaration] =
         [process, http, storage, tokens, signIn, purchases, links, push, limits, operation].flatMap(\.self)
         + [settingsChangedBy, settingsChangeReason, settingsRulesFile] + Settings.declarations.map(EngineVariable.init)

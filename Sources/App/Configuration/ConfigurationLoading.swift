@@ -28,8 +28,9 @@ struct ConfigurationReport: Sendable {
     var warnings: [String] { unknown.map { "\($0)" } }
     /// Whether an environment file was read.
     var hasFile: Bool
-    /// The configuration with a default in place of each invalid value. Its log format applies to the log lines about
-    /// problems. Some commands use it to call a running server whose environment file has become invalid.
+    /// The configuration with a default in place of each invalid value. The server logs the problems in the log format
+    /// of this configuration. Some commands use this configuration to call a running server whose environment file has
+    /// become invalid.
     var partial: Configuration
     var log: Configuration.Log { partial.log }
 }

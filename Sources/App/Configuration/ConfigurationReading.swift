@@ -145,8 +145,8 @@ struct ConfigurationReading {
             let source = ValueSource.file(path: escaped(named.text), variable: variable.fileVariableName)
             // Editors add a newline at the end of a file. The newline is not part of the secret.
             let secret = text.hasSuffix("\r\n") || text.hasSuffix("\n") ? String(text.dropLast()) : text
-            // Reject an empty file: the program that writes the secret has failed. If the server ignored the file, it
-            // might use another signing key or another database.
+            // Reject an empty file, because it shows that the program that writes the secret has failed. If the server
+            // ignored the file, it might use another signing key or another database.
             guard !secret.isEmpty else { throw TextFileError(reason: "it is empty") }
             return Found(text: secret, source: source)
         } catch {
@@ -172,7 +172,7 @@ struct ConfigurationReading {
 }
 
 /// Records which provider supplied the text of the last lookup. ConfigReader stops at the first provider that has a
-/// text. The last entry of `providerResults` therefore belongs to this provider.
+/// text. The provider that supplied the text is therefore the last in `providerResults`.
 private final class LastAnswer: AccessReporter {
     private let index = Mutex(0)
 

@@ -7,7 +7,7 @@
 // - It treats quotes as part of the value.
 //
 // A line is `NAME=value`, `export NAME=value`, a comment that begins with `#`, or blank. If several lines set the same
-// name, the last line in the file applies.
+// name, the last of them applies.
 //
 // Single or double quotes around a value are removed. Escapes, `$NAME` and `#` have no special meaning in a value.
 

@@ -166,8 +166,8 @@ struct AppleConfiguration: Sendable {
     var keySetURL: OutgoingURL
     var tokenURL: OutgoingURL
     var revokeURL: OutgoingURL
-    /// The settings for exchanging Apple's authorization codes for tokens. If nil, the server never gets such tokens.
-    /// It then has none to revoke when a driver is deleted.
+    /// The settings for exchanging Apple's authorization codes for tokens. If nil, the server gets no tokens from
+    /// Apple, so it has none to revoke when a driver is deleted.
     var codeExchange: CodeExchange?
 }
 

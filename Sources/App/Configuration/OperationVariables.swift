@@ -1,5 +1,5 @@
-// The variables for operators (contract, sections 7 and 8): credential for /ops, destination of analytics events, and
-// note about changed settings.
+// The variables for operators (contract, sections 7 and 8): the credential for /ops, the destination of analytics
+// events, and the note about changed settings.
 
 import Secrets
 

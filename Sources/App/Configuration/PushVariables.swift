@@ -72,7 +72,7 @@ struct PushConfiguration: Sendable {
 
     struct Google: Sendable {
         var account: GoogleServiceAccount
-        /// The account's `token_uri`.
+        /// The `token_uri` of the service account.
         var tokenURL: OutgoingURL
         var url: OutgoingURL
     }

@@ -104,8 +104,8 @@ extension Configuration {
         /// Reads DATABASE_PATH and DATABASE_URL. Records a problem if both are set, or if DATABASE_URL is not set and
         /// DATABASE_PATH is empty.
         ///
-        /// Exception: with DATABASE_URL, DATABASE_PATH may have its default value, because every environment file made
-        /// from ENV.example contains this value.
+        /// Exception: if DATABASE_URL is set, DATABASE_PATH may still have its default value, because every environment
+        /// file made from ENV.example contains this value.
         init(_ reading: inout ConfigurationReading) {
             let path = reading.value(of: Variables.databasePath)
             let (name, other) = (Variables.databasePath.name, Variables.databaseURL.name)

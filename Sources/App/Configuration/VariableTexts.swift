@@ -1,4 +1,4 @@
-// The validation of texts for several variables.
+// Functions that validate the texts of variables.
 
 import Foundation
 

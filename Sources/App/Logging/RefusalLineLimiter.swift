@@ -25,8 +25,8 @@ struct RefusalLineLimiter: Sendable {
     /// The lines that were omitted in one second.
     struct Omitted: Hashable, Sendable {
         var count: Int
-        /// The client with the most omitted lines among the clients about which a line was written in that second. Nil
-        /// if none of these clients has omitted lines.
+        /// The client with the most omitted lines; nil if there is none. The comparison includes only clients about
+        /// which at least one line was written in that second.
         var busiestClient: String?
         var busiestCount: Int
     }
@@ -90,8 +90,9 @@ struct RefusalLineLimiter: Sendable {
 
     /// Returns whether the counted second (`self.second`) is over at `second`.
     ///
-    /// If `second` is lower than the counted second by more than one, the clock was set back, so the counted second is
-    /// over. A difference of one is normal, because another caller may have read the clock later and called first.
+    /// The counted second is over if `second` is higher. It is also over if `second` is lower by more than one, because
+    /// this means that the clock was set back. If `second` is lower by one, another caller may have read the clock
+    /// later and called first.
     private func isOver(at second: Int64) -> Bool {
         second > self.second || self.second - second > 1
     }

@@ -84,8 +84,8 @@ final class RequestLog: RequestObserver {
 
     /// Returns the client for which RefusalLineLimiter counts the line, and the kind of rejection.
     ///
-    /// The line of a 4xx with a valid token counts for the driver. Otherwise, other clients at the same address could
-    /// use up the limit, and the driver's lines would be omitted.
+    /// The line of a 4xx with a valid token counts for the driver. If it counted for the address, other clients at this
+    /// address could use up the limit, and the driver's lines would be omitted.
     ///
     /// All other lines count for the client's address, or for the /64 network of an IPv6 address.
     private func client(of request: CompletedRequest) -> (String, RefusalLineLimiter.Kind) {

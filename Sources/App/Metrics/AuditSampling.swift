@@ -1,5 +1,5 @@
 // Counts the committed actions in the audit table as sign-in metrics. All servers on the database write to this table.
-// Each server therefore counts the actions at all servers.
+// Each server's counts therefore include the actions at the other servers.
 //
 // Counting begins when /metrics is first read. Earlier entries are not counted.
 //

@@ -1,5 +1,5 @@
-// Logs a warning when a limit on one-time codes is nearly reached, for example during an attack. Each code costs money.
-// After the limit is reached, new users get no codes.
+// Logs a warning when a limit on one-time codes is nearly reached, for example during an attack. The operator should
+// know, because each code costs money, and new users get no codes after the limit is reached.
 
 import Engine
 import Identity
@@ -23,8 +23,8 @@ final class CodeSendAlarm: Sendable {
 
     func warn(of use: CodeSendUse) {
         let isDue = pauses.withLock { pauses in
-            // Read the clock inside the lock, so that tasks store their times in order. Otherwise the clock would seem
-            // to have been set back.
+            // Read the clock inside the lock. A time that was read before the lock may be earlier than the stored time,
+            // as if the clock had been set back.
             let now = clock()
             guard pauses[use.limit]?.isOver(at: now) ?? true else { return false }
             pauses[use.limit] = Pause(from: now, milliseconds: Self.pauseMilliseconds)

@@ -4,8 +4,8 @@
 import Engine
 
 struct DatabaseSampling: Sendable {
-    /// How long scrapes wait for a sample, counted from the start of the sample. A scrape waits for the readiness check
-    /// too. Both waits together are shorter than ten seconds, the default timeout of Prometheus.
+    /// How long scrapes wait for a sample, counted from the start of the sample. A scrape also waits for the readiness
+    /// check. Both waits together are shorter than ten seconds, the default timeout of Prometheus.
     static let patience = Duration.seconds(2)
 
     private let queries: @Sendable () async -> Void

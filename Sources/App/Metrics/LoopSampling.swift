@@ -1,4 +1,4 @@
-// The delay of each event loop. It is measured when a client reads the metrics.
+// Measures the delay of each event loop when a client reads the metrics.
 
 import CoreMetrics
 import MetricInstruments

@@ -31,8 +31,8 @@ struct OperationSampling: Sendable {
         }
     }
 
-    /// Adds the number of rules in force and the version of the settings in force. The version is a label of a series
-    /// with the value 1. For a new version, a new series replaces the old series.
+    /// Adds the number of rules in force and the version of the settings in force. The version is the label of a series
+    /// whose value is always 1. When the version changes, a series with the new label replaces the old series.
     func add(_ settings: CurrentSettings, clock: @escaping @Sendable () -> Moment) {
         let info = SettingsInfoGauge(factory: factory)
         let rules = factory.gauge(.settingsRulesInForce)

@@ -1,5 +1,5 @@
-// Metrics of this process, under the names that Prometheus's own client libraries use. Linux provides the memory sizes
-// and the number of open files in /proc. On other systems, these three metrics are not set.
+// Metrics of this process, under the names that Prometheus's own client libraries use. Linux provides the two memory
+// sizes and the number of open files in /proc. On other systems, these three metrics are not set.
 
 import CoreMetrics
 import MetricInstruments

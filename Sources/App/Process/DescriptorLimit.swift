@@ -14,8 +14,8 @@ enum DescriptorLimit {
     /// The number of descriptors for everything except connections of clients: the database, Redis, outgoing requests,
     /// listeners, and the standard streams.
     ///
-    /// On Linux, Dispatch opens files in /proc to read the state of its threads. If no descriptor is free, Dispatch
-    /// ends the process.
+    /// Some of these descriptors must always be free: on Linux, Dispatch opens files in /proc to read the state of its
+    /// threads, and ends the process if no descriptor is free.
     private static let otherDescriptors: UInt64 = 512
 
     /// Raises the soft limit so that it suffices for `connectionsMax` connections and the rest of the process. The new

@@ -13,8 +13,8 @@ enum InheritedSockets {
         descriptors(ProcessInfo.processInfo.environment, processID: ProcessInfo.processInfo.processIdentifier)
     }
 
-    /// Returns the passed descriptors. Returns none if LISTEN_PID is not the id of this process. A LISTEN_PID with
-    /// another id was inherited, and the sockets are meant for the process with that id.
+    /// Returns the passed descriptors. Returns none if LISTEN_PID is not the id of this process. If LISTEN_PID is the
+    /// id of another process, this process has inherited the variable, and the sockets are meant for the other process.
     static func descriptors(_ environment: [String: String], processID: Int32) -> [Int32] {
         guard let pid = environment["LISTEN_PID"].flatMap({ Int32($0) }), pid == processID,
             let count = environment["LISTEN_FDS"].flatMap({ Int32($0) }), (1...countMax).contains(count)

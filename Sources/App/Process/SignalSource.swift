@@ -1,5 +1,6 @@
 // Receives SIGHUP, SIGINT and SIGTERM. CSignals holds these signals until `start` is called, and a dedicated thread
-// handles them after that. A signal during the start is not lost, and does not end the process.
+// handles them after that. A signal that arrives while the server starts is therefore not lost, and does not end the
+// process.
 
 import CSignals
 import Foundation
@@ -26,8 +27,9 @@ final class SignalSource: Sendable {
     private let wakes: AsyncStream<Void>
     private let wake: AsyncStream<Void>.Continuation
 
-    /// Catches the signals and keeps them until `start` is called. Must be the first call in `main`, because earlier
-    /// signals have their default action. On glibc, CSignals catches the signals of `dwell serve` even before `main`.
+    /// Catches the signals and keeps them until `start` is called. Must be the first call in `main`, because a signal
+    /// that arrives earlier has its default action. On glibc, CSignals catches the signals of `dwell serve` even before
+    /// `main`.
     static func hold() { dwell_hold_signals() }
 
     /// Restores the default actions of the signals. Used by commands that are not a server.

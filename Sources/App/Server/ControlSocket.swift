@@ -9,7 +9,8 @@ import ServiceLifecycle
 import Sockets
 
 enum ControlSocket {
-    /// Resolves the symbolic links in `path`, so that all paths to one database lead to the same socket.
+    /// Returns the path of the socket. Symbolic links in `path` are resolved first, so that all paths to one database
+    /// lead to the same socket.
     static func path(ofDatabase path: String) -> String {
         URL(fileURLWithPath: path).resolvingSymlinksInPath().path + ".sock"
     }
@@ -29,8 +30,8 @@ enum ControlSocket {
 /// Serves the control socket while the service group runs. If the socket cannot be used, the server runs without it,
 /// and commands change the database file themselves.
 struct ControlService: Service {
-    /// The pause after a failed attempt to listen. During a deploy, for example, the old server on the same database
-    /// file still uses the socket for a while.
+    /// The pause after a failed attempt to listen. An attempt fails, for example, during a deploy, while the old server
+    /// on the same database file still uses the socket.
     static let retryPause = Duration.seconds(5)
 
     let makeServer: @Sendable () -> Server

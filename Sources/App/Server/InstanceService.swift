@@ -61,7 +61,7 @@ struct InstanceService: Sendable {
         self.logger = logger
     }
 
-    /// Sends heartbeats until the task is cancelled: `Task.sleep` throws only then.
+    /// Sends heartbeats until the task is cancelled. `Task.sleep` throws only when the task is cancelled.
     func run() async {
         repeat { await sendHeartbeat() } while (try? await Task.sleep(for: Self.pause)) != nil
     }
@@ -138,7 +138,7 @@ struct InstanceService: Sendable {
 
     // MARK: Compared settings
 
-    /// The settings that may differ between servers on one database.
+    /// The settings that are not compared, because they may differ between servers on one database.
     private static let own: Set<String> = [
         Variables.instanceName.name, Variables.environmentFile.name, Variables.logLevel.name,
         Variables.logFormat.name, Variables.logRefusalsPerClient.name, Variables.logRefusalsPerSecond.name,

@@ -71,7 +71,7 @@ struct OperationWiring: Sendable {
         ) {
             await ready.sample()
             await database.sample()
-            // The sampling reads files, so a detached task runs it. The reads therefore do not block the event loop.
+            // Sample in a detached task, because sampling reads files and must not block the event loop.
             return await Task.detached {
                 sampling.sample()
                 return metrics.text()

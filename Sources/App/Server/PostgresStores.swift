@@ -46,8 +46,8 @@ extension Stores {
     }
 
     /// Runs the store in a background task, which keeps the connections open and writes batches. The returned closure
-    /// closes the store and waits for this task. If the closure's caller is cancelled, the background task is cancelled
-    /// too, and operations that wait for PostgreSQL fail.
+    /// closes the store and waits for the end of the background task. If the task that calls the closure is cancelled,
+    /// the background task is also cancelled, and operations that wait for PostgreSQL fail.
     private static func runUntilClosed(_ store: PostgresEventStore) -> @Sendable () async -> Void {
         let running = Task { await store.run() }
         return {

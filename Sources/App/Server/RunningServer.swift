@@ -23,8 +23,8 @@ struct RunningServer: Sendable {
     /// Prepares calls to the server that was started with the same settings. Without OPS_TOKEN, signs a token with the
     /// server's key.
     ///
-    /// Throws if the server's key is needed but missing. A server without a configured key creates its key at the
-    /// first start. A missing key therefore means that no server was started.
+    /// Throws if OPS_TOKEN is not set and the server's key is missing. A missing key means that no server was started,
+    /// because a server without a configured key creates its key at the first start.
     init(_ configuration: Configuration) async throws {
         address = HealthRequest(http: configuration.http).address
         if let token = configuration.operatorToken {

@@ -75,8 +75,8 @@ enum SQLiteFile {
             throw UnusableDatabase(.sqlite(path: path), reason: "file not found")
         }
         do {
-            // An empty file has no schema, so reading the status fails. Such a file must not be migrated here, because
-            // only a server and `dwell migrate` may create a schema.
+            // Reading the status fails for an empty file, because it has no schema. This function must not migrate such
+            // a file: only a server and `dwell migrate` may create a schema.
             _ = try DatabaseOpening.status(path: path)
         } catch {
             throw UnusableDatabase(.sqlite(path: path), error)

@@ -36,8 +36,8 @@ struct LoopService: Service {
 
     func run() async throws {
         await cancelWhenGracefulShutdown { await loop() }
-        // Wait here for the shutdown even if the loop has returned. The whole group ends as soon as one of its services
-        // ends.
+        // Wait for the shutdown even if the loop has returned, because the whole group ends as soon as one of its
+        // services ends.
         try? await gracefulShutdown()
         await end()
     }

@@ -20,7 +20,7 @@ extension MetricFamily {
 
 final class SettingsStatus: Sendable {
     private struct State: Sendable {
-        /// In the order in which the configuration reads the settings.
+        /// The settings in force, in the order in which the configuration reads them.
         var inForce: [ReadVariable]
         /// The names of changed settings that need a restart. The last successful reload found these changes in the
         /// file.

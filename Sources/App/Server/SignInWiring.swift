@@ -58,7 +58,7 @@ struct SignInWiring {
             appleNotices: ownAccount, sendsCodes: outgoing.delivery != nil, publicKeySet: key.publicKeySet)
     }
 
-    /// These loops start before the server listens, and end after the server has drained.
+    /// The background loops of sign-in. They start before the server listens, and end after it has drained.
     var loops: [any Service] {
         outgoing.loops + [LoopService(loop: memory.run), LoopService(loop: erasures.run)]
     }
@@ -131,7 +131,8 @@ extension Configuration {
     /// The drain time of the server of METRICS_PORT, in seconds. This server drains after the public server.
     static let operatorDrainSeconds = 1
 
-    /// The part of the shutdown time for requests in progress, in seconds; at least 1. Other work needs these parts:
+    /// The part of the shutdown time for requests in progress, in seconds; at least 1. The rest of the shutdown time is
+    /// for other work:
     ///
     /// - one second for the last writes and for closing the store
     /// - `codeDrainSeconds` for the waiting codes, if codes are sent to a webhook
@@ -145,8 +146,8 @@ extension Configuration {
     /// The time limit for ending all services, one after the other. After this time, the remaining services are
     /// cancelled. The store needs the last half second of the shutdown time to close.
     ///
-    /// A shutdown time of one second is too short for this limit, because requests in progress get at least one second
-    /// (`serverDrainSeconds`). The limit is then 1.5 seconds.
+    /// Exception: if the shutdown time is one second, the limit is 1.5 seconds, because requests in progress get at
+    /// least one second (`serverDrainSeconds`).
     var servicesEndDuration: Duration { .milliseconds(max(2, shutdownTimeoutSeconds) * 1000 - 500) }
 }
 

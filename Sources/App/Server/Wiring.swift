@@ -199,8 +199,8 @@ struct Wiring {
             services.append(ServerService(server: operatorServer, drainSeconds: Configuration.operatorDrainSeconds))
         }
         services.append(ServerService(server: server, drainSeconds: configuration.serverDrainSeconds, outcome: outcome))
-        // The streams start last, so they end first. A draining server waits for all its responses, and a stream is a
-        // response.
+        // The streams must end first, because a draining server waits for all its responses, and a stream is a
+        // response. Therefore they start last.
         services.append(LoopService(loop: streams.run, end: streams.close))
         var group = ServiceGroupConfiguration(services: services.map { .init(service: $0) }, logger: logger)
         group.maximumGracefulShutdownDuration = configuration.servicesEndDuration
@@ -276,7 +276,8 @@ struct Wiring {
 }
 
 extension Configuration.HTTP {
-    /// Sockets from the parent process replace all configured addresses.
+    /// The addresses of the public server. If the parent process has passed sockets, they replace all configured
+    /// addresses.
     private var addresses: [SocketAddress] {
         let inherited = InheritedSockets.ofThisProcess
         if !inherited.isEmpty { return inherited.map(SocketAddress.inherited) }
@@ -294,7 +295,8 @@ extension Configuration.HTTP {
         return configuration
     }
 
-    /// All listeners have the timeouts and buffer sizes of the HTTP_* variables.
+    /// Returns the configuration of a server with these addresses. Every server of the process has the timeouts and
+    /// buffer sizes of the HTTP_* variables.
     func server(on addresses: [SocketAddress]) -> ServerConfiguration {
         var configuration = ServerConfiguration(addresses: addresses)
         configuration.headTimeoutMilliseconds = timeouts.headerTimeoutSeconds * 1000

@@ -12,8 +12,8 @@ typedef struct tls_context tls_context;
 /// The TLS session of one connection. Only one thread at a time may use it.
 typedef struct tls_session tls_session;
 
-/// Returns null if memory is exhausted, if a file is unreadable or malformed, or if the key does not belong to the
-/// certificate.
+/// Creates a context. Returns null if memory is exhausted, if a file is unreadable or malformed, or if the key does not
+/// belong to the certificate.
 ///
 /// Each path may be null. If `ca_file` is null, the system's certificates are trusted. Servers that ask for a client
 /// certificate need `certificate_file` and `key_file` (PEM).
@@ -21,8 +21,9 @@ tls_context *_Nullable tls_context_create(
     const char *_Nullable ca_file, const char *_Nullable certificate_file, const char *_Nullable key_file);
 void tls_context_free(tls_context *_Nonnull context);
 
-/// Returns null if memory is exhausted, or if `host` is invalid. `host` is a name or, if `is_address`, the text of an
-/// IP address. The handshake fails if the server's certificate does not contain `host`.
+/// Creates the session of a connection to `host`. Returns null if memory is exhausted, or if `host` is invalid. `host`
+/// is a name or, if `is_address`, the text of an IP address. The handshake fails if the server's certificate does not
+/// contain `host`.
 tls_session *_Nullable tls_session_create(tls_context *_Nonnull context, const char *_Nonnull host, bool is_address);
 void tls_session_free(tls_session *_Nonnull session);
 

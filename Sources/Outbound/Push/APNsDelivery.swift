@@ -30,7 +30,8 @@ package struct APNsDelivery: PushDelivery {
         self.clock = clock
     }
 
-    /// The time limit of two requests. The second is sent only if APNs rejects the provider token as expired.
+    /// The time limit of an attempt to deliver: that of two requests. The second is sent only if APNs rejects the
+    /// provider token as expired.
     package var attemptSecondsMax: Int {
         2 * (channels.values.map { $0.timeoutMilliseconds }.max() ?? 0) / 1000
     }

@@ -28,8 +28,8 @@ package struct FCMDelivery: PushDelivery {
         self.clock = clock
     }
 
-    /// The time limit of two attempts. Each attempt is a request for an access token and a request to FCM. The second
-    /// attempt is made only if FCM rejects the first access token.
+    /// The time limit of an attempt to deliver. An attempt requests an access token and then sends the notification to
+    /// FCM. It does both a second time only if FCM rejects the first access token.
     package var attemptSecondsMax: Int {
         2 * (GoogleAccessToken.timeoutMilliseconds + channel.timeoutMilliseconds) / 1000
     }

@@ -26,7 +26,8 @@ package final class HTTP2Channel: HTTP2Sending, Sendable {
         /// The maximum number of requests in progress. If a round trip takes 100 ms, 500 requests in progress give
         /// 5,000 requests a second.
         ///
-        /// APNs allows about 1,000. The limit is lower, because each call of libcurl visits all open transfers.
+        /// APNs allows about 1,000 requests in progress. This limit is lower, because each call of libcurl visits all
+        /// open transfers.
         var streamsMax = 500
         /// The maximum number of requests that wait for a stream. A further request fails at once as `busy`.
         var waitingMax = 20_000

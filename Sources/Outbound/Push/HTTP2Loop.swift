@@ -27,8 +27,8 @@ final class HTTP2Loop {
     /// Whether this multi handle has received a response, and libcurl has reported no failure since. While this is
     /// false, only one request at a time is sent.
     ///
-    /// APNs accepts only one stream until it has verified the provider token. For further requests, libcurl would open
-    /// more connections.
+    /// APNs accepts only one stream until it has verified the provider token. If the loop sent more requests in this
+    /// time, libcurl would open more connections for them.
     private var hasResponse = false
     private var lastResponseAt = ContinuousClock.now
     private var nextCheckAt = ContinuousClock.now

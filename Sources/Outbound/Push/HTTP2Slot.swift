@@ -66,8 +66,9 @@ final class HTTP2Slot {
     func begin(_ submission: HTTP2Channel.Submission, origin: String) -> Bool {
         let request = submission.request
         freeFields()
-        // libcurl counts how often a handle sends a request again, and fails the sixth repetition (CONN_MAX_RETRIES in
-        // transfer.c, 7.88). It counts all requests of the handle together. The reset sets this count to 0.
+        // libcurl counts how often a handle sends requests again, and fails the sixth repetition (CONN_MAX_RETRIES in
+        // transfer.c, 7.88). The count covers all requests of the handle, so the reset sets it to 0 before each
+        // request.
         curl_easy_reset(handle)
         fields = CurlOptions.list(request.fields)
         receiver.begin()

@@ -17,7 +17,7 @@ enum AdmissionScript {
     /// The number of the call shows whether a reply belongs to this call.
     ///
     /// A charge made at t leaves the window at t + window. Two special cases:
-    /// - After a failover to a machine with a slow clock, all charges may be more than one window in the future.
+    /// - After a failover to a machine whose clock is behind, all charges may be more than one window in the future.
     ///   The script deletes such charges, so that clients need not wait until they expire.
     /// - After the limit was lowered or after `charge`, the window may hold more charges than the limit. A new charge
     ///   fits only when the window again holds fewer charges than the limit.
@@ -28,10 +28,10 @@ enum AdmissionScript {
     /// In all other cases, ZCARD counts the charges. If the window has room, the ZADD of the charge also reports
     /// whether the key was already in the set.
     ///
-    /// The charge should be the script's first write. A Redis without free memory rejects only the first write of a
-    /// script. If this write is the charge, the script ends without a charge.
+    /// A Redis without free memory rejects only the first write of a script. The first write should therefore be the
+    /// charge: if Redis rejects it, the script ends without a charge.
     ///
-    /// The only write that may come before the charge is the deletion of charges in the future.
+    /// Only one write can come before the charge: the deletion of charges in the future.
     static let source = """
         local limit, window, key = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
         local time = redis.call('TIME')
@@ -85,7 +85,7 @@ enum AdmissionScript {
     /// - Parameters:
     ///   - number: the call's number. It must be below 2^53, so that Lua represents it exactly.
     ///   - namesStoredKeys: whether to pass the key of the set of stored events. If it is false, the call has one
-    ///     argument less. A repeat is then charged if its idempotency key is only in that set.
+    ///     argument less, and charges a repeat whose idempotency key is only in that set.
     static func addArguments(
         for claim: AdmissionClaim, number: Int64, limits: RateLimits, namesStoredKeys: Bool = true,
         to commands: inout RedisCommands
@@ -165,7 +165,8 @@ enum AdmissionScript {
             String(limits.windowMilliseconds), String(times), String(RateLimits.overdraftMax), claim.idempotencyKey)
     }
 
-    /// Returns nil if the reply is an error, or if the script cannot have returned it.
+    /// Parses a reply to the command that `charge` returns. Returns nil if the reply is an error, or if the script
+    /// cannot have returned it.
     static func quotaAfterCharge(
         _ reply: RedisReply?, _ limitClass: RateLimitClass, _ limits: RateLimits
     ) -> Quota? {
@@ -202,7 +203,7 @@ enum AdmissionScript {
     /// charges.
     private static let resetMillisecondsMax = Int64(RateLimits.overdraftMax + 3) * 366 * 86_400_000
 
-    /// Returns nil if a script cannot have computed these numbers.
+    /// Creates the quota from the numbers in a reply. Returns nil if a script cannot have computed these numbers.
     private static func quota(
         remaining: Int64, resetMilliseconds reset: Int64, _ limitClass: RateLimitClass, _ limits: RateLimits
     ) -> Quota? {

@@ -10,7 +10,7 @@ struct RedisCalls: Sendable {
     private let timeoutMilliseconds: Int
     private let made = Counter()
 
-    /// The maximum number of redirects of one call. A slot that moves takes two: TRYAGAIN, then ASK.
+    /// The maximum number of redirects of one call. A call for a slot that is moving takes two: TRYAGAIN, then ASK.
     private static let redirectsMax = 3
 
     private final class Counter: Sendable {
@@ -23,7 +23,7 @@ struct RedisCalls: Sendable {
         self.timeoutMilliseconds = timeoutMilliseconds
     }
 
-    /// The script's calls for these claims have consecutive numbers, beginning with `first`.
+    /// Claims with the numbers of their calls. The numbers are consecutive and begin with `first`.
     private struct Numbered {
         var claims: [AdmissionClaim]
         var first: Int64
@@ -74,8 +74,8 @@ struct RedisCalls: Sendable {
         return answers
     }
 
-    /// Repeats the calls that failed because Redis did not have the script. Redis loses the script in a flush of its
-    /// scripts and in a restart. Behind a proxy, a restart of Redis need not close this connection.
+    /// Repeats the calls that failed because Redis did not have the script. Redis loses the script when its scripts are
+    /// flushed or when it restarts. If Redis is behind a proxy, this connection can survive the restart.
     private nonisolated(nonsending) func repeatWithScript(
         _ calls: Numbered, _ serving: RedisLink.Serving, _ replies: inout [RedisReply], until deadline: Deadline
     ) async {

@@ -26,7 +26,7 @@ final class RedisCluster: Sendable {
     private let timeoutMilliseconds: Int
     private let logger: Logger
     private let counts: RedisCounts
-    /// The health of the slot fetches. A failed fetch counts only while no node is known.
+    /// The health of the fetches of the slot map. A failed fetch counts as a failure only while no node is known.
     private let discovery: RedisHealth
     private let state = Mutex(State())
     private let isRefreshRequested = Atomic<Bool>(true)
@@ -61,8 +61,8 @@ final class RedisCluster: Sendable {
         state.withLock { state in state.owners[slot].map { state.members[Int($0)].node } }
     }
 
-    /// Called when a node answered that the slot is now at `address` (MOVED). Returns the node at `address`, which may
-    /// not be connected yet. Returns nil if this node is unknown and `membersMax` nodes are already known.
+    /// Records that the slot is now at `address`, as a node has replied (MOVED). Returns the node at `address`, which
+    /// may not be connected yet. Returns nil if this node is unknown and `membersMax` nodes are already known.
     func moved(slot: Int, to address: SocketAddress) -> RedisNode? {
         requestRefresh()
         return state.withLock { state in
@@ -73,8 +73,8 @@ final class RedisCluster: Sendable {
         }
     }
 
-    /// Called when a node redirected one request to `address` (ASK). Returns the node at `address`. Returns nil if this
-    /// node is unknown and `membersMax` nodes are already known.
+    /// Returns the node at `address`, to which another node has redirected one request (ASK). Returns nil if this node
+    /// is unknown and `membersMax` nodes are already known.
     func node(at address: SocketAddress) -> RedisNode? {
         state.withLock { state in index(of: address, &state).map { state.members[$0].node } }
     }
@@ -89,7 +89,7 @@ final class RedisCluster: Sendable {
         state.withLock { state in state.members.filter(\.hasSlots).map(\.node) }
     }
 
-    /// Returns the index of the node at `address`. Creates the node if it is unknown, or returns nil if `membersMax`
+    /// Returns the index of the node at `address`. If the node is unknown, creates it, or returns nil if `membersMax`
     /// nodes are already known.
     private func index(of address: SocketAddress, _ state: inout State) -> Int? {
         let now = ContinuousClock.now

@@ -7,7 +7,8 @@ internal import Sockets
 struct RedisTarget: Sendable {
     enum Kind: Hashable, Sendable {
         /// A server that the URL names. Opening throws `.isCluster` for a node of a cluster, and `.isSentinel` for a
-        /// sentinel. If the URL names several servers, opening throws `.noCluster` for a server that is neither.
+        /// sentinel. If the URL names several servers, opening throws `.noCluster` for a server that is neither a
+        /// cluster node nor a sentinel.
         case named(isOneOfSeveral: Bool)
         /// The server that the sentinels named as the primary. Opening throws `.notPrimary` if it is a replica.
         case primary
@@ -28,7 +29,8 @@ struct RedisConnection: Sendable {
     /// The script's digest for EVALSHA, as computed by Redis.
     let scriptDigest: String
 
-    /// The timeout, in milliseconds, for opening a connection up to its test. No request waits for these steps.
+    /// The timeout in milliseconds for all steps of opening a connection that come before the test. No request waits
+    /// for these steps.
     static let greetingTimeoutMilliseconds = 1000
     /// The timeout of a call in milliseconds.
     let timeoutMilliseconds: Int
@@ -192,8 +194,8 @@ struct RedisConnection: Sendable {
     /// Reads replies and passes them to the pipeline. Replies come in the order of the calls, so only the deadline of
     /// the first waiting call is checked.
     ///
-    /// If no call waits, a read lasts at most `timeoutMilliseconds`. If a call is added during the read, the call's
-    /// deadline is after the end of the read. The next read still checks this deadline in time.
+    /// If no call waits, a read lasts at most `timeoutMilliseconds`. A call that is added during this read has a
+    /// deadline after the end of the read. The next read therefore checks this deadline in time.
     private func read(
         into pipeline: RedisPipeline, _ report: (RedisFailure) -> Void
     ) async -> RedisFailure? {

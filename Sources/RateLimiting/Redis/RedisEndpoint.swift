@@ -24,13 +24,13 @@ package struct RedisEndpoint: Hashable, Sendable, CustomStringConvertible, Custo
 
     /// At least one address: of Redis, of nodes of a cluster, or of sentinels.
     package let servers: [SocketAddress]
-    /// Not nil if `servers` are sentinels.
+    /// The name of the primary and the password of the sentinels; nil if `servers` are not sentinels.
     package let sentinel: Sentinel?
     package let username: String?
     package let password: String?
     /// The number of the database; 0 when the URL names no database.
     package let database: Int
-    /// Not nil if the connections use TLS.
+    /// The certificates for TLS; nil if the connections do not use TLS.
     let tls: RedisTLS?
 
     package var usesTLS: Bool { tls != nil }
@@ -175,7 +175,8 @@ package struct RedisEndpoint: Hashable, Sendable, CustomStringConvertible, Custo
         text.utf8.allSatisfy { (0x30...0x39).contains($0) } ? Int(text) : nil
     }
 
-    /// Returns nil if a "%" is not followed by two hexadecimal digits, or if the bytes are not UTF-8.
+    /// Decodes percent-encoded text. Returns nil if a "%" is not followed by two hexadecimal digits, or if the bytes
+    /// are not UTF-8.
     private static func percentDecoded(_ text: Substring) -> String? {
         var bytes: [UInt8] = []
         var rest = text.utf8[...]

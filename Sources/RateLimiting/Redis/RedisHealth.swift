@@ -33,8 +33,8 @@ final class RedisHealth: Sendable {
 
     var permitsRequests: Bool { breaker.withLock(\.permitsRequests) }
 
-    /// Records that a request got a valid reply. Does nothing unless the breaker is closed: only a probe may close the
-    /// breaker, and a late reply must not.
+    /// Records that a request got a valid reply. Does nothing while the breaker is open or half-open, because a late
+    /// reply must not close the breaker. Only a successful probe closes it.
     func recordSuccess() {
         breaker.withLock { if $0.permitsRequests { $0.recordSuccess() } }
     }
@@ -52,8 +52,9 @@ final class RedisHealth: Sendable {
         let time = now()
         let chance = Double.random(in: 0..<1)
         let (opened, wasClosed) = breaker.withLock { breaker -> (Bool, Bool) in
-            // A redirected probe proves nothing, because Redis redirects a command before it checks whether writes are
-            // permitted. The breaker opens again. The next probe uses a slot that the node has at that time.
+            // Only the redirect of a probe counts as a failure, and opens the breaker again. A redirected probe proves
+            // nothing, because Redis redirects a command before it checks whether writes are permitted. The next probe
+            // uses a slot that the node has at that time.
             if isRedirect && breaker.state != .halfOpen { return (false, false) }
             let wasClosed = breaker.state == .closed
             return (breaker.recordFailure(at: time, chance: chance), wasClosed)
@@ -92,8 +93,9 @@ final class RedisHealth: Sendable {
         case wait(milliseconds: Int64)
     }
 
-    /// Returns whether a link may connect now, or how long it must wait before it asks again. Unless the breaker is
-    /// closed, only one link may connect. Its connection is the probe, so this link must record the result.
+    /// Returns whether a link may connect now, or how long it must wait before it asks again. While the breaker is open
+    /// or half-open, only one link may connect. The connection of this link is the probe, so the link must record the
+    /// result.
     func claimReconnect() -> Reconnect {
         let time = now()
         return breaker.withLock { breaker in

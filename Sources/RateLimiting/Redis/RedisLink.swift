@@ -18,9 +18,9 @@ final class RedisLink: Sendable {
     private let health: RedisHealth
     private let current = Mutex<Serving?>(nil)
 
-    /// The upper bound of the random delay, in milliseconds, after a failed attempt to connect. Each further failure
-    /// doubles the bound, up to `delayMillisecondsMax`. While the breaker is not closed, the link also waits until a
-    /// probe is due.
+    /// The upper bound of the random delay, in milliseconds, after a failed attempt to connect. Each further failure in
+    /// a row doubles the bound, up to `delayMillisecondsMax`. While the breaker is not closed, the link also waits
+    /// until a probe is due.
     private static let delayMilliseconds: Int64 = 50
     private static let delayMillisecondsMax: Int64 = 2000
     /// If a connection lasted at least this long, the link reconnects without a delay.

@@ -21,8 +21,8 @@ final class RedisPipeline: Sendable {
         var completion: Completion?
         /// The number by which a cancellation finds the call. 0 if no caller waits.
         var number: UInt64
-        /// Whether the caller was cancelled. The call's deadline still counts: if it passes, Redis is too slow, and the
-        /// connection is closed.
+        /// Whether the caller was cancelled. The call's deadline still applies: if no reply arrives before it, the
+        /// connection is closed, because Redis is too slow.
         var isAbandoned = false
     }
 
@@ -100,8 +100,8 @@ final class RedisPipeline: Sendable {
             guard !state.hasEnded, state.commandsWaiting + commands.count <= Self.commandsWaitingMax else {
                 return (false, nil)
             }
-            // The check is made under the lock, so that no cancellation is missed. If the task is cancelled after the
-            // check, the cancellation handler finds the call in `calls`.
+            // The check is made under the lock, so that no cancellation is missed. If the task is cancelled after this
+            // check, its cancellation handler waits for the lock, and then finds the call in `calls`.
             if caller != nil && Task.isCancelled { return (false, nil) }
             state.calls.append(
                 Call(

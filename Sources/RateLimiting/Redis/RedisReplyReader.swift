@@ -81,7 +81,7 @@ private final class Node {
         elements.reserveCapacity(min(elementCount, 64))
     }
 
-    /// The recursion is bounded, because hiredis reads at most 7 levels of nested arrays.
+    /// The complete reply. The recursion is bounded, because hiredis reads at most 7 levels of nested arrays.
     var whole: RedisReply {
         guard case .array = reply else { return reply }
         for array in arrays { elements[array.index] = array.node.whole }

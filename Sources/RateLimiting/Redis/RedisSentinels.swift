@@ -38,9 +38,9 @@ final class RedisSentinels: Sendable {
         throw last
     }
 
-    /// Makes `primary(on:)` ask another sentinel first. Must be called when the primary that this sentinel named could
-    /// not be used. For example, a sentinel that is cut off from the others keeps naming the old primary after a
-    /// promotion.
+    /// Makes `primary(on:)` ask another sentinel first. Must be called when the primary that the sentinel at the index
+    /// `sentinel` named could not be used. For example, a sentinel that is cut off from the others keeps naming the old
+    /// primary after a promotion.
     func askAnother(than sentinel: Int) {
         // Several links may report the same sentinel. Only the first report changes `first`.
         _ = first.compareExchange(

@@ -33,8 +33,8 @@ struct KeyFixture {
             of: driver ?? self.driver, receivedAt: .sample.advanced(bySeconds: number))
     }
 
-    /// Makes the database reject event `number`. When it rejects the event, the event's row is written and its key is
-    /// in memory.
+    /// Makes the database reject event `number`. The rejection comes after the event's row is written and its key is in
+    /// memory.
     func refuse(_ number: Int, _ raise: String = "ABORT", in store: SQLiteEventStore) async throws {
         try await store.change { db in
             // If another connection has dropped the trigger, this connection may not know that. IF NOT EXISTS makes

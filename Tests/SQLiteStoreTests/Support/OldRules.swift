@@ -7,8 +7,8 @@ import JourneyModel
 @testable import SQLiteStore
 
 enum OldRules {
-    /// Changes the rows of all drivers whose refold is not in progress. Afterwards, an older release seems to have
-    /// rejected all events of half the drivers. For the other drivers, it seems to have computed a deadline five
+    /// Changes the rows of all drivers whose refold is not in progress, as if an older release had folded them. For
+    /// half of the drivers, the older release has rejected all events. For the others, it has computed a deadline five
     /// minutes too early.
     ///
     /// - Parameter rejectsOdd: whether the events of the drivers with odd row numbers are rejected.

@@ -1,4 +1,4 @@
-// Tells whether refolds are not complete.
+// Tells whether a store has incomplete refolds.
 
 import Engine
 import GRDB
