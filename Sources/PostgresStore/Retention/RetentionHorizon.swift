@@ -21,11 +21,12 @@ enum RetentionHorizon {
         var losesHead: Bool
     }
 
-    /// Raises the floor of each driver with events in `events`. Then deletes those of the given events that are below
-    /// the new floors. Returns the number of deleted events.
+    /// Raises the floor of each driver with events in `events` to the millisecond after the last of them, but not above
+    /// the driver's next deadline. A higher floor stays. Then deletes the given events below the floors, and returns
+    /// their number.
     ///
-    /// Leaves out drivers who must first be refolded by the current rules. Also leaves out drivers whose deletion is
-    /// under way.
+    /// Leaves out drivers whose events are not refolded by the current rules yet, and drivers whose deletion is under
+    /// way.
     static func delete(
         _ events: [AgedEvent], _ shards: Shards, on connection: PostgresConnection, until deadline: Deadline
     ) async throws(PostgresError) -> Int {
