@@ -56,13 +56,8 @@ final class RestartedDatabase {
 
     /// Refolds all drivers that must be refolded.
     func refoldAll() async throws {
-        var request = RefoldRequest()
-        while true {
-            let part = try await store.refold(request)
-            if let failure = part.failure { throw failure }
-            guard let next = part.next else { return }
-            request.after = next
-        }
+        let part = try await store.refold(RefoldRequest(), within: .seconds(600))
+        if let failure = part.failure { throw failure }
     }
 
     func storeDueExpiries(at now: Moment) async throws {
