@@ -159,12 +159,8 @@ package struct RetentionService: Sendable {
     package static let stepMax = 64
     /// The pause between two steps, in which new events are processed.
     static let stepPause = Duration.milliseconds(20)
-    /// If more requests than this wait for the writer, retention adds pauses of `busyPause` before the next step.
-    static let busyWrites = 32
-    /// The length of such a pause. At most `busyPausesMax` of them follow each other, so that retention continues under
-    /// a constant load.
-    static let busyPause = Duration.milliseconds(50)
-    static let busyPausesMax = 10
+    /// The additional wait between two steps.
+    static let writerWait = WriterWait(requestsMax: 32, pause: .milliseconds(50), pausesMax: 10)
 
     private let store: any RetentionStore
     private let forwarded: @Sendable () async throws(StoreFailure) -> Int64
@@ -333,11 +329,7 @@ package struct RetentionService: Sendable {
 
     private func pause() async {
         try? await Task.sleep(for: Self.stepPause)
-        var pauses = 0
-        while store.writesWaiting > Self.busyWrites, pauses < Self.busyPausesMax, !Task.isCancelled {
-            try? await Task.sleep(for: Self.busyPause)
-            pauses += 1
-        }
+        await Self.writerWait.wait { store.writesWaiting }
     }
 }
 

@@ -24,9 +24,9 @@ struct RefoldCommand: AsyncParsableCommand {
             the other settings. --by and --reason are recorded in `dwell config history`.
 
             With SQLite, a running server does the work, at most 500 events at a time; if requests of clients wait, it \
-            first pauses for up to a tenth of a second. With PostgreSQL, the command refolds one driver after the other. The \
-            command may be interrupted; run it again to continue. A dry run only reads, so it rejects a database that \
-            must be migrated first: make a copy with `dwell backup`, and migrate the copy.
+            first pauses for up to a tenth of a second. With PostgreSQL, the command refolds one driver after the \
+            other. The command may be interrupted; run it again to continue. A dry run only reads, so it rejects a \
+            database that must be migrated first: make a copy with `dwell backup`, and migrate the copy.
 
             EXAMPLES
               dwell refold --dry-run
