@@ -16,12 +16,13 @@ from signing_in import Suite
 
 suite = Suite(__doc__)
 
-EVENTS = 3000
+EVENTS = 6000
 # Metadata may have at most 8 KiB in JSON.
 TEXT = "x" * (8 * 1024 - 40)
 # This many events stay below the limit of 1 MiB for a batch.
 BATCH = 120
-GROWTH_KIB_MAX = 25 * 1024
+# The events have 47 MiB. Reading caches and the allocator let the server grow by 13 to 26 MiB, whatever their number.
+GROWTH_KIB_MAX = 40 * 1024
 PATH = "/auth/me/export"
 
 
