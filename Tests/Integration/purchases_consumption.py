@@ -63,7 +63,7 @@ class Shop:
     def send(self, payload):
         begin = time.monotonic()
         self.lab.call("POST", "/apple/store-notifications", {"signedPayload": payload}, server=self.server).expect(200)
-        assert time.monotonic() - begin < 2
+        assert time.monotonic() - begin < 10, "the answer waited"
 
     def sql(self, statement):
         return self.server.rows(statement)
