@@ -2,7 +2,7 @@
 // on its own.
 //
 //   prepare    called with each route when the server starts, in list order
-//   begin      called when the head is complete and the route of the request was looked up, in list order
+//   begin      called before the content is read, also for a request that is refused early, in list order
 //   respond    called before the response or the head of a stream is encoded, in reverse list order
 //   end        called when the response is encoded, or when its stream has ended or failed, in list order
 

@@ -2,7 +2,7 @@
 // the account token for the App Store. Leaves out sign-in tokens and digests, because they say nothing about a person.
 //
 // A driver may have a gigabyte of events. The document is therefore made in pieces. Between two pieces, only the
-// position in the document is kept in memory.
+// position in the document and the keys of the next rows are kept in memory.
 
 import Engine
 import Identity
